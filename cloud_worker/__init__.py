@@ -1,0 +1,1 @@
+"""The larger model behind MQTT: admission, earliest deadline first, dynamic batching."""

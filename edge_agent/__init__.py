@@ -1,0 +1,1 @@
+"""Cameras and files in, results out: capture, gate, detection, tracking, uplink, fusion, results, status page."""

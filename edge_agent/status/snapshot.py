@@ -1,0 +1,80 @@
+"""What the status page shows: immutable values made by the agent, read by the web server."""
+
+from typing import Protocol
+
+import msgspec
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """P50 and P99 in milliseconds over the last minute; null without samples."""
+
+    p50_ms: float | None
+    p99_ms: float | None
+    samples: int
+
+
+class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One camera at one moment. ``captured = sum(finals) + sum(drops) + in_flight``."""
+
+    name: str
+    title: str
+    state: str
+    reason: str
+    since: str
+    captured: int
+    capture_fps: float
+    analysed_fps: float
+    finals: dict[str, int]
+    drops: dict[str, int]
+    in_flight: int
+    deadline_ms: float
+    deadline_hit_ratio: float | None
+    latency: Percentiles
+    segments: dict[str, Percentiles]
+    """The four segments: network, queue, edge, cloud."""
+    lambda_edge: float | None
+    uplink_kbit_s: float
+    counts: dict[str, int]
+    """Objects by label in the newest result."""
+    picture_seq: int | None
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the agent sees it."""
+
+    worker: str
+    online: bool
+    reason: str
+    tier: str
+    models: list[str]
+    queue_length: int
+    infer_ms_p95: float | None
+
+
+class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole agent at one moment; the body of /api/status."""
+
+    agent: str
+    version: str
+    started: str
+    now: str
+    broker: str
+    broker_connected: bool
+    broker_reason: str
+    cloud: str
+    """State of the circuit breaker: closed, open, probing; or off."""
+    cameras: list[CameraStatus]
+    workers: list[WorkerStatus]
+    models: dict[str, str]
+    ready: bool
+    ready_reason: str
+
+
+class StatusSource(Protocol):
+    """Where the page reads from. Both calls return at once with what is known."""
+
+    def status(self) -> AgentStatus: ...
+
+    def picture(self, camera: str) -> tuple[int, bytes] | None:
+        """The newest annotated picture as (seq, JPEG), or None; drawn for a viewer, at most some times a second."""
+        ...

@@ -1,0 +1,112 @@
+"""Boxes. Every box is ``xyxy``: left, top, right, bottom in pixels, right and bottom exclusive."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+BoxArray = NDArray[np.float32]
+"""Boxes as (n, 4) float32 ``xyxy``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Width and height of a picture in pixels."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rect:
+    """An integer rectangle in pixels: top left corner, width and height."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    @property
+    def area(self) -> int:
+        return self.width * self.height
+
+    @property
+    def xyxy(self) -> tuple[int, int, int, int]:
+        return self.x, self.y, self.x + self.width, self.y + self.height
+
+
+def area(boxes: BoxArray) -> NDArray[np.float32]:
+    """Areas (n,) of boxes (n, 4); a degenerate box has area 0."""
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
+    return np.asarray(sides[:, 0] * sides[:, 1], dtype=np.float32)
+
+
+def intersection(a: BoxArray, b: BoxArray) -> NDArray[np.float32]:
+    """Intersection areas (n, m) of boxes a (n, 4) and b (m, 4)."""
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    sides = np.maximum(high - low, 0)
+    return np.asarray(sides[..., 0] * sides[..., 1], dtype=np.float32)
+
+
+def iou(a: BoxArray, b: BoxArray) -> NDArray[np.float32]:
+    """Intersection over union (n, m) of boxes a (n, 4) and b (m, 4)."""
+    shared = intersection(a, b)
+    union = area(a)[:, None] + area(b)[None, :] - shared
+    return np.asarray(shared / np.maximum(union, 1e-9), dtype=np.float32)
+
+
+def coverage(a: BoxArray, b: BoxArray) -> NDArray[np.float32]:
+    """The share (n, m) of each box of a (n, 4) that lies inside each box of b (m, 4)."""
+    return np.asarray(intersection(a, b) / np.maximum(area(a)[:, None], 1e-9), dtype=np.float32)
+
+
+def clip(boxes: BoxArray, size: Size) -> BoxArray:
+    """Boxes cut to the picture [0, width] x [0, height]."""
+    limit = np.array([size.width, size.height, size.width, size.height], dtype=np.float32)
+    return np.clip(boxes, 0, limit).astype(np.float32)
+
+
+def pad(boxes: BoxArray, share: float, least_px: float, size: Size) -> BoxArray:
+    """Boxes grown on each side by ``share`` of their own side, at least ``least_px``, cut to the picture."""
+    if len(boxes) == 0:
+        return boxes
+    grow = np.maximum((boxes[:, 2:] - boxes[:, :2]) * share, least_px)
+    return clip(np.concatenate([boxes[:, :2] - grow, boxes[:, 2:] + grow], axis=1).astype(np.float32), size)
+
+
+def merge_close(boxes: BoxArray, slack: float) -> BoxArray:
+    """Join boxes while the box around two has less than ``slack`` times their summed area.
+
+    Greedy, cheapest join first, until none is left; O(n^3) for the few boxes of one frame.
+    """
+    rects = boxes.astype(np.float32).copy()
+    while len(rects) > 1:
+        low = np.minimum(rects[:, None, :2], rects[None, :, :2])
+        high = np.maximum(rects[:, None, 2:], rects[None, :, 2:])
+        around = np.prod(high - low, axis=2)
+        areas = area(rects)
+        ratio = around / np.maximum(areas[:, None] + areas[None, :], 1e-9)
+        np.fill_diagonal(ratio, np.inf)
+        i, j = divmod(int(np.argmin(ratio)), len(rects))
+        if ratio[i, j] >= slack:
+            break
+        joined = np.concatenate([low[i, j], high[i, j]])
+        rects = np.concatenate([np.delete(rects, [i, j], axis=0), joined[None]]).astype(np.float32)
+    return rects
+
+
+def nms(boxes: BoxArray, scores: NDArray[np.float32], iou_threshold: float) -> NDArray[np.intp]:
+    """Indices, best score first, that greedy non-maximum suppression keeps."""
+    order = np.argsort(-scores, kind="stable")
+    kept: list[int] = []
+    alive = np.ones(len(order), dtype=bool)
+    for position, index in enumerate(order):
+        if not alive[position]:
+            continue
+        kept.append(int(index))
+        rest = order[position + 1 :]
+        if len(rest):
+            overlap = iou(boxes[index][None], boxes[rest])[0]
+            alive[position + 1 :] &= overlap <= iou_threshold
+    return np.array(kept, dtype=np.intp)

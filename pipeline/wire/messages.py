@@ -1,0 +1,112 @@
+"""Messages between edge and worker. Durations cross the wire, clocks do not: a request carries its remaining budget."""
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+WIRE_VERSION = 1
+"""First byte of every payload."""
+
+
+class Refusal(StrEnum):
+    """Why a worker does not answer a request; sent at once, so that the edge falls back early."""
+
+    QUEUE_FULL = "queue_full"
+    INFEASIBLE = "infeasible"  # cannot be done within the remaining budget
+    EXPIRED = "expired"  # the budget ran out while it waited
+    UNKNOWN_MODEL = "unknown_model"
+    BAD_PAYLOAD = "bad_payload"
+    TOO_LARGE = "too_large"
+    FAILED = "failed"  # the model raised
+    STOPPING = "stopping"
+
+
+class WireCrop(msgspec.Struct, frozen=True, array_like=True):
+    """One crop: where it lies in the sent picture and which frame rectangle it shows (both x, y, width, height)."""
+
+    placed: tuple[int, int, int, int]
+    region: tuple[int, int, int, int]
+
+
+class WireDetection(msgspec.Struct, frozen=True, array_like=True):
+    """One detection; ``box`` is x1, y1, x2, y2 in pixels of the crop as sent (its top left corner is 0, 0)."""
+
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Header of a request; the JPEG of the mosaic (or of the whole frame, as one crop) follows it."""
+
+    agent: str
+    camera: str
+    epoch: int
+    seq: int
+    budget_ms: float
+    weight: float
+    kind: Literal["mosaic", "frame"]
+    frame_width: int
+    frame_height: int
+    crops: list[WireCrop]
+    model: str
+    min_score: float
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        return self.agent, self.camera, self.epoch, self.seq
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """Header of a reply: detections per crop, in the order of the request, or a refusal; and the worker's durations.
+
+    ``queue_ms`` until a batch took it, ``batch_wait_ms`` of that spent waiting for company, ``infer_ms`` in the model,
+    ``total_ms`` from the arrival of the request to the handing over of this reply.
+    """
+
+    agent: str
+    camera: str
+    epoch: int
+    seq: int
+    worker: str
+    model: str
+    model_version: str
+    detections: list[list[WireDetection]]
+    queue_ms: float
+    batch_wait_ms: float
+    infer_ms: float
+    total_ms: float
+    batch_size: int = 0
+    refused: Refusal | None = None
+    detail: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        return self.agent, self.camera, self.epoch, self.seq
+
+
+class WorkerModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that a worker serves."""
+
+    name: str
+    version: str
+    label_set: str
+    """First 12 hex digits of the SHA-256 of the newline-joined labels."""
+
+
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's announcement (retained JSON; the will says ``online: false``)."""
+
+    worker: str
+    online: bool
+    tier: Literal["edge", "cloud"] = "cloud"
+    models: list[WorkerModel] = []
+    queue_length: int = 0
+    queue_capacity: int = 0
+    infer_ms_p95: float | None = None
+    served: int = 0
+    refused: dict[str, int] = {}
+    beat: int = 0
+    """Rises with every heartbeat, so that a stale retained ``online`` is seen to age without comparing clocks."""
+    heartbeat_s: float = 5.0
