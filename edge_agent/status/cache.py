@@ -1,0 +1,77 @@
+"""One snapshot and one picture per camera for all viewers, so that viewers cost the pipeline nothing."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from edge_agent.status.snapshot import AgentStatus, StatusSource
+from pipeline.timing import Clock
+
+SNAPSHOT_AGE_S = 0.25
+PICTURE_AGE_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A JPEG with its entity tag."""
+
+    seq: int
+    jpeg: bytes
+    etag: str
+
+
+class SnapshotCache:
+    """Asks the source at most 4 times a second for the status and 5 times a second for each camera's picture."""
+
+    def __init__(self, source: StatusSource, clock: Clock, render_metrics: Callable[[AgentStatus], bytes]) -> None:
+        self._source = source
+        self._clock = clock
+        self._render_metrics = render_metrics
+        self._status: AgentStatus | None = None
+        self._taken_at_s = 0.0
+        self._json: bytes | None = None
+        self._metrics: bytes | None = None
+        self._pictures: dict[str, tuple[float, Picture | None]] = {}
+
+    def status(self) -> AgentStatus:
+        """The present snapshot."""
+        now_s = self._clock.now_s()
+        if self._status is None or now_s - self._taken_at_s >= SNAPSHOT_AGE_S:
+            self._status, self._taken_at_s = self._source.status(), now_s
+            self._json = self._metrics = None
+            names = {camera.name for camera in self._status.cameras}
+            self._pictures = {name: held for name, held in self._pictures.items() if name in names}
+        return self._status
+
+    def status_json(self) -> bytes:
+        """The present snapshot as JSON."""
+        status = self.status()
+        if self._json is None:
+            self._json = msgspec.json.encode(status)
+        return self._json
+
+    def metrics(self) -> bytes:
+        """The present snapshot as Prometheus text."""
+        status = self.status()
+        if self._metrics is None:
+            self._metrics = self._render_metrics(status)
+        return self._metrics
+
+    def picture(self, camera: str) -> Picture | None:
+        """The newest picture of a camera that the present snapshot names."""
+        now_s = self._clock.now_s()
+        held = self._pictures.get(camera)
+        if held is None or now_s - held[0] >= PICTURE_AGE_S:
+            held = now_s, self._newest(camera)
+            self._pictures[camera] = held
+        return held[1]
+
+    def _newest(self, camera: str) -> Picture | None:
+        found = self._source.picture(camera)
+        if found is None:
+            return None
+        seq, jpeg = found
+        # Numbers start again with the agent, so the number alone does not tell two pictures apart.
+        return Picture(seq, jpeg, f'"{seq}-{zlib.crc32(jpeg):08x}"')

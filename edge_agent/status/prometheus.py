@@ -1,0 +1,129 @@
+"""The snapshot as Prometheus metrics."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles
+from pipeline.results import CameraState, DropReason, Origin
+
+_CIRCUIT_STATES = ("closed", "open", "probing", "off")
+
+
+def render_metrics(status: AgentStatus) -> bytes:
+    """The snapshot, and this process's CPU time and memory, in the Prometheus text format."""
+    registry = CollectorRegistry()
+    registry.register(SnapshotCollector(status))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class SnapshotCollector(Collector):
+    """The metrics of one snapshot. Known origins, reasons and states appear from the start, at zero."""
+
+    def __init__(self, status: AgentStatus) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _agent_metrics(self._status)
+        yield from _worker_metrics(self._status)
+        yield from _frame_metrics(self._status.cameras)
+        yield from _latency_metrics(self._status.cameras)
+        yield from _camera_metrics(self._status.cameras)
+
+
+def _agent_metrics(status: AgentStatus) -> Iterator[Metric]:
+    info = GaugeMetricFamily("foveate_agent_info", "Always 1; the agent and its version.", labels=["agent", "version"])
+    info.add_metric([status.agent, status.version], 1)
+    yield info
+    yield GaugeMetricFamily("foveate_ready", "1 when the agent is ready to answer.", value=status.ready)
+    yield GaugeMetricFamily("foveate_broker_connected", "1 while MQTT is connected.", value=status.broker_connected)
+    circuit = GaugeMetricFamily("foveate_cloud_circuit", "1 for the cloud circuit's present state.", labels=["state"])
+    for state in _with_known(_CIRCUIT_STATES, [status.cloud]):
+        circuit.add_metric([state], state == status.cloud)
+    yield circuit
+
+
+def _worker_metrics(status: AgentStatus) -> Iterator[Metric]:
+    labels = ["worker", "tier"]
+    online = GaugeMetricFamily("foveate_worker_online", "1 while the worker is online.", labels=labels)
+    queue = GaugeMetricFamily("foveate_worker_queue_length", "Requests waiting at the worker.", labels=labels)
+    infer = GaugeMetricFamily("foveate_worker_infer_p95_seconds", "P95 of the worker's model runs.", labels=labels)
+    for worker in status.workers:
+        values = [worker.worker, worker.tier]
+        online.add_metric(values, worker.online)
+        queue.add_metric(values, worker.queue_length)
+        if worker.infer_ms_p95 is not None:
+            infer.add_metric(values, worker.infer_ms_p95 / 1000)
+    yield from (online, queue, infer)
+
+
+def _frame_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
+    captured = CounterMetricFamily("foveate_frames_captured", "Frames taken in.", labels=["camera"])
+    finals = CounterMetricFamily("foveate_frames_final", "Frames answered, by origin.", labels=["camera", "origin"])
+    drops = CounterMetricFamily("foveate_frames_dropped", "Frames ended without a result.", labels=["camera", "reason"])
+    in_flight = GaugeMetricFamily("foveate_frames_in_flight", "Frames not yet ended.", labels=["camera"])
+    for camera in cameras:
+        captured.add_metric([camera.name], camera.captured)
+        for origin in _with_known(Origin, camera.finals):
+            finals.add_metric([camera.name, origin], camera.finals.get(origin, 0))
+        for reason in _with_known(DropReason, camera.drops):
+            drops.add_metric([camera.name, reason], camera.drops.get(reason, 0))
+        in_flight.add_metric([camera.name], camera.in_flight)
+    yield from (captured, finals, drops, in_flight)
+
+
+def _latency_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
+    total = GaugeMetricFamily(
+        "foveate_latency_seconds", "Capture to answer over the last minute.", labels=["camera", "quantile"]
+    )
+    segments = GaugeMetricFamily(
+        "foveate_segment_latency_seconds",
+        "Time in network, queue, edge or cloud over the last minute.",
+        labels=["camera", "segment", "quantile"],
+    )
+    for camera in cameras:
+        for quantile, value_s in _quantiles(camera.latency):
+            total.add_metric([camera.name, quantile], value_s)
+        for segment, percentiles in camera.segments.items():
+            for quantile, value_s in _quantiles(percentiles):
+                segments.add_metric([camera.name, segment, quantile], value_s)
+    yield from (total, segments)
+
+
+def _camera_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
+    one = ["camera"]
+    deadline = GaugeMetricFamily("foveate_deadline_seconds", "The deadline for an answer.", labels=one)
+    hit = GaugeMetricFamily("foveate_deadline_hit_ratio", "Share of answers within the deadline.", labels=one)
+    lambda_edge = GaugeMetricFamily("foveate_lambda_edge_ratio", "Share answered without the cloud.", labels=one)
+    uplink = GaugeMetricFamily("foveate_uplink_bytes_per_second", "Bytes sent to workers.", labels=one)
+    fps = GaugeMetricFamily("foveate_analysed_frames_per_second", "Frames given to a model.", labels=one)
+    state = GaugeMetricFamily("foveate_camera_state", "1 for the camera's state.", labels=["camera", "state"])
+    objects = GaugeMetricFamily("foveate_objects", "Objects in the newest result.", labels=["camera", "label"])
+    for camera in cameras:
+        name = [camera.name]
+        deadline.add_metric(name, camera.deadline_ms / 1000)
+        if camera.deadline_hit_ratio is not None:
+            hit.add_metric(name, camera.deadline_hit_ratio)
+        if camera.lambda_edge is not None:
+            lambda_edge.add_metric(name, camera.lambda_edge)
+        uplink.add_metric(name, camera.uplink_kbit_s * 1000 / 8)
+        fps.add_metric(name, camera.analysed_fps)
+        for value in _with_known(CameraState, [camera.state]):
+            state.add_metric([camera.name, value], value == camera.state)
+        for label, count in camera.counts.items():
+            objects.add_metric([camera.name, label], count)
+    yield from (deadline, hit, lambda_edge, uplink, fps, state, objects)
+
+
+def _quantiles(percentiles: Percentiles) -> Iterator[tuple[str, float]]:
+    for quantile, value_ms in (("0.5", percentiles.p50_ms), ("0.99", percentiles.p99_ms)):
+        if value_ms is not None:
+            yield quantile, value_ms / 1000
+
+
+def _with_known(known: Iterable[str], present: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*(str(name) for name in known), *present]))

@@ -1,0 +1,149 @@
+"""Scripted snapshots for tests of the status page."""
+
+from typing import Any
+
+import cv2
+import msgspec
+import numpy as np
+
+from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles, WorkerStatus
+
+HOSTILE = '<img src=x onerror="window.hacked=1">\'&amp;"🦊'
+
+
+def jpeg(seq: int = 0, width: int = 768, height: int = 576) -> bytes:
+    """A picture that looks like a scene, with two boxes; ``seq`` moves them."""
+    rows = np.linspace(90, 170, height, dtype=np.uint8)[:, None, None]
+    image = np.ascontiguousarray(np.broadcast_to(rows, (height, width, 3)) * np.array([0.95, 1.0, 0.9])).astype(
+        np.uint8
+    )
+    cv2.rectangle(image, (0, int(height * 0.62)), (width, height), (96, 104, 100), -1)
+    for n, left in enumerate((0.18, 0.55)):
+        x, y = int(width * left) + 3 * seq % 60, int(height * (0.4 + 0.12 * n))
+        cv2.ellipse(image, (x + 22, y + 60), (20, 58), 0, 0, 360, (60, 66, 92), -1)
+        cv2.rectangle(image, (x, y), (x + 44, y + 120), (180, 210, 60), 2)
+        cv2.putText(image, f"person 0.{81 - 9 * n}", (x, y - 8), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (180, 210, 60), 1)
+    ok, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 80])
+    assert ok
+    return bytes(data)
+
+
+def percentiles(p50_ms: float | None, p99_ms: float | None) -> Percentiles:
+    return Percentiles(p50_ms, p99_ms, 0 if p50_ms is None else 300)
+
+
+def camera(name: str = "plaza", **changes: Any) -> CameraStatus:
+    """A camera in good health whose every number is different from every other."""
+    base = CameraStatus(
+        name=name,
+        title="Plaza, north side",
+        state="live",
+        reason="pictures arrive at 25 per second",
+        since="2026-03-01T12:00:00.000Z",
+        captured=12_345,
+        capture_fps=25.04,
+        analysed_fps=5.02,
+        finals={"cloud": 211, "fused": 1502, "edge": 640, "edge_timeout": 37, "edge_shed": 12, "carried": 9926},
+        drops={"overwritten": 13, "unusable": 1},
+        in_flight=3,
+        deadline_ms=200.0,
+        deadline_hit_ratio=0.99964,
+        latency=percentiles(61.4, 183.2),
+        segments={
+            "network": percentiles(12.3, 88.1),
+            "queue": percentiles(4.2, 31.7),
+            "edge": percentiles(9.6, 22.4),
+            "cloud": percentiles(28.9, 47.5),
+        },
+        lambda_edge=0.714,
+        uplink_kbit_s=432.6,
+        counts={"person": 7, "bicycle": 2},
+        picture_seq=41,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def silent_camera(name: str = "gate", **changes: Any) -> CameraStatus:
+    """A camera that never delivered anything."""
+    nothing = percentiles(None, None)
+    base = CameraStatus(
+        name=name,
+        title="Gate",
+        state="offline",
+        reason="rtsp://192.0.2.7/stream refused the connection; trying again in 8 s",
+        since="2026-03-01T12:04:10.000Z",
+        captured=0,
+        capture_fps=0.0,
+        analysed_fps=0.0,
+        finals={},
+        drops={},
+        in_flight=0,
+        deadline_ms=200.0,
+        deadline_hit_ratio=None,
+        latency=nothing,
+        segments=dict.fromkeys(("network", "queue", "edge", "cloud"), nothing),
+        lambda_edge=None,
+        uplink_kbit_s=0.0,
+        counts={},
+        picture_seq=None,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def worker(name: str = "w-1", **changes: Any) -> WorkerStatus:
+    base = WorkerStatus(
+        worker=name,
+        online=True,
+        reason="",
+        tier="cloud",
+        models=["nanodet-g-416@1"],
+        queue_length=4,
+        infer_ms_p95=44.8,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def agent(**changes: Any) -> AgentStatus:
+    base = AgentStatus(
+        agent="edge-7",
+        version="0.1.0",
+        started="2026-03-01T11:58:00.000Z",
+        now="2026-03-01T12:05:03.000Z",
+        broker="127.0.0.1:1883",
+        broker_connected=True,
+        broker_reason="",
+        cloud="closed",
+        cameras=[camera()],
+        workers=[worker()],
+        models={"edge": "nanodet-g-192@1", "cloud": "nanodet-g-416@1"},
+        ready=True,
+        ready_reason="",
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+class FakeStatusSource:
+    """A source whose snapshot and pictures the test sets; it counts how often it was asked."""
+
+    def __init__(self, status: AgentStatus | None = None) -> None:
+        self.current = status or agent()
+        self.pictures: dict[str, tuple[int, bytes]] = {}
+        self.status_calls = 0
+        self.picture_calls: list[str] = []
+
+    def status(self) -> AgentStatus:
+        self.status_calls += 1
+        return self.current
+
+    def picture(self, camera: str) -> tuple[int, bytes] | None:
+        self.picture_calls.append(camera)
+        return self.pictures.get(camera)
+
+    def show(self, name: str, seq: int) -> None:
+        """Give the camera a new picture, in the snapshot too."""
+        self.pictures[name] = seq, jpeg(seq)
+        cameras = [
+            msgspec.structs.replace(camera, picture_seq=seq) if camera.name == name else camera
+            for camera in self.current.cameras
+        ]
+        self.current = msgspec.structs.replace(self.current, cameras=cameras)
