@@ -1,0 +1,264 @@
+"""Forms batches from the queue, runs them, and gives each job its one outcome."""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cloud_worker.jobs import Job
+from cloud_worker.model_runner import Models
+from cloud_worker.queue import ReadyGroup, RequestQueue
+from cloud_worker.replies import Durations
+from pipeline.detections import Detections
+from pipeline.frames import Image
+from pipeline.geometry import Size
+from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
+from pipeline.policies.batch import BatchPolicy, BatchReason, BatchView, Wait
+from pipeline.policies.batch_latency import ArrivalGaps, BatchLatency
+from pipeline.timing import Clock
+from pipeline.wire.messages import Refusal
+
+SHORTEST_SLEEP_S = 1e-4
+"""Timers may fire a rounding error early; without a floor that would spin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The model's detections in pixels of the sent picture, and the size of the batch they came from."""
+
+    found: Detections
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No answer, and why."""
+
+    refusal: Refusal
+    detail: str
+
+
+Outcome = Answered | Refused
+Deliver = Callable[[Job, Outcome, Durations], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The decisions of one worker."""
+
+    admission: AdmissionPolicy
+    bounds: AdmissionBounds
+    batch: BatchPolicy
+    max_batch: int
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """The batch under way: what of it has no outcome yet, and when it should be done."""
+
+    jobs: list[Job]
+    taken_s: float
+    company_since_s: float | None
+    expected_end_s: float
+
+
+class Batcher:
+    """Owns the queue. ``admit`` may be called at any time on the event loop; ``run`` does the rest.
+
+    Every admitted job is delivered exactly once. Nothing past its deadline, or that can no longer meet it, is run.
+    """
+
+    def __init__(self, policies: Policies, queue: RequestQueue, models: Models, clock: Clock, deliver: Deliver) -> None:
+        self._policies = policies
+        self._queue = queue
+        self._models = models
+        self._clock = clock
+        self._deliver = deliver
+        self._latency = BatchLatency()
+        self._gaps = ArrivalGaps()
+        self._changed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._run: _Run | None = None
+        self._company_since_s: float | None = None
+        self._reasons: dict[BatchReason, int] = dict.fromkeys(BatchReason, 0)
+
+    @property
+    def reasons(self) -> dict[BatchReason, int]:
+        """Batches run so far, by the reason that closed them."""
+        return dict(self._reasons)
+
+    def infer_p95_s(self, model: str) -> float | None:
+        """The 95th percentile of the newest kind of run of a model."""
+        return self._latency.p95_of_newest_s(model)
+
+    def admit(self, job: Job) -> Refused | None:
+        """Queue a job, or say why not."""
+        self.refuse_overdue()
+        now_s = self._clock.now_s()
+        model, bucket = job.kind
+        self._gaps.observe(model, bucket, now_s)
+        load = QueueLoad(
+            len(self._queue), self._queue.held_bytes, self._ahead_s(job.deadline_s, now_s), self._run_s(job, now_s)
+        )
+        verdict = self._policies.admission.decide(
+            load, self._policies.bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s
+        )
+        if isinstance(verdict, Refuse):
+            return Refused(verdict.refusal, verdict.detail)
+        self._queue.add(job)
+        self._changed.set()
+        return None
+
+    def wake(self) -> None:
+        """Something in the queue changed."""
+        self._changed.set()
+
+    def refuse_overdue(self) -> None:
+        """Deliver ``expired`` for every queued job that could not be done in time even if it started now."""
+        now_s = self._clock.now_s()
+        for job in self._queue.remove_where(self._overdue_at(now_s)):
+            left_ms = (job.deadline_s - now_s) * 1e3
+            self._refuse(job, Refused(Refusal.EXPIRED, f"{left_ms:.1f} ms are left after the wait, too few to run"))
+
+    def refuse_all(self, refused: Refused) -> None:
+        """Deliver a refusal for everything queued."""
+        for job in self._queue.remove_where(lambda _job: True):
+            self._refuse(job, refused)
+
+    def abandon_run(self, refused: Refused) -> None:
+        """Deliver a refusal for what is in the model now; its answer, should one come, goes nowhere."""
+        if self._run is not None:
+            for job in list(self._run.jobs):
+                self._finish(self._run, job, refused, 0.0)
+
+    async def wait_idle(self) -> None:
+        """Return once no batch is under way."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Form and run batches until cancelled."""
+        while True:
+            self._changed.clear()
+            self.refuse_overdue()
+            group = self._queue.ready_group()
+            if group is None:
+                await self._sleep_until(self._queue.earliest_deadline_s)
+                continue
+            decision = self._policies.batch.decide(self._view(group))
+            if isinstance(decision, Wait):
+                if self._company_since_s is None:
+                    self._company_since_s = self._clock.now_s()
+                await self._sleep_until(min(decision.until_s, group.jobs[0].deadline_s))
+                continue
+            self._reasons[decision.reason] += 1
+            await self._run_batch(group.jobs[: decision.size])
+
+    def _view(self, group: ReadyGroup) -> BatchView:
+        now_s = self._clock.now_s()
+        model, bucket = group.jobs[0].kind
+        return BatchView(
+            now_s=now_s,
+            deadlines_s=tuple(job.deadline_s for job in group.jobs),
+            oldest_arrival_s=min(job.arrived_s for job in group.jobs),
+            next_arrival_s=self._gaps.next_s(model, bucket),
+            others_wait=group.others_wait,
+            max_batch=self._policies.max_batch,
+            times=self._latency.times(model, bucket, now_s),
+        )
+
+    async def _sleep_until(self, until_s: float | None) -> None:
+        delay_s = None if until_s is None else max(until_s - self._clock.now_s(), SHORTEST_SLEEP_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._changed.wait()
+
+    async def _run_batch(self, jobs: tuple[Job, ...]) -> None:
+        now_s = self._clock.now_s()
+        images = self._queue.take(jobs)
+        model, bucket = jobs[0].kind
+        predicted_s = self._latency.times(model, bucket, now_s).typical_s(len(jobs)) or 0.0
+        run = self._run = _Run(list(jobs), now_s, self._company_since_s, now_s + predicted_s)
+        self._company_since_s = None
+        self._idle.clear()
+        try:
+            fault = await self._attempt(run, jobs, images)
+            if fault is not None and len(jobs) > 1:
+                for job, image in zip(jobs, images, strict=True):
+                    await self._alone(run, job, image)
+        finally:
+            self._run = None
+            self._idle.set()
+
+    async def _alone(self, run: _Run, job: Job, image: Image) -> None:
+        """Second try for one job of a batch that failed, unless its time is up."""
+        if self._overdue_at(self._clock.now_s())(job):
+            self._finish(
+                run, job, Refused(Refusal.EXPIRED, "its batch failed and no time is left to run it alone"), 0.0
+            )
+        else:
+            await self._attempt(run, (job,), [image])
+
+    async def _attempt(self, run: _Run, jobs: tuple[Job, ...], images: list[Image]) -> str | None:
+        """Run the model once and deliver; the fault instead where a larger batch failed."""
+        started_s = self._clock.now_s()
+        model, bucket = jobs[0].kind
+        found = await self._models.detect(model, images, min(job.request.min_score for job in jobs))
+        ended_s = self._clock.now_s()
+        infer_ms = (ended_s - started_s) * 1e3
+        if isinstance(found, str):
+            if len(jobs) == 1:
+                self._finish(run, jobs[0], Refused(Refusal.FAILED, found), infer_ms)
+            return found
+        self._latency.observe(model, bucket, len(jobs), ended_s - started_s, ended_s)
+        for job, detections in zip(jobs, found, strict=True):
+            self._finish(run, job, Answered(detections, len(jobs)), infer_ms)
+        return None
+
+    def _finish(self, run: _Run, job: Job, outcome: Outcome, infer_ms: float) -> None:
+        if job not in run.jobs:
+            return  # abandoned meanwhile: it has had its outcome
+        run.jobs.remove(job)
+        queue_ms = (run.taken_s - job.arrived_s) * 1e3
+        since_s = run.taken_s if run.company_since_s is None else max(run.company_since_s, job.arrived_s)
+        wait_ms = (run.taken_s - since_s) * 1e3
+        self._deliver(job, outcome, Durations(queue_ms, wait_ms, infer_ms, self._since_ms(job)))
+
+    def _refuse(self, job: Job, refused: Refused) -> None:
+        waited_ms = self._since_ms(job)
+        self._deliver(job, refused, Durations(queue_ms=waited_ms, total_ms=waited_ms))
+
+    def _since_ms(self, job: Job) -> float:
+        return (self._clock.now_s() - job.arrived_s) * 1e3
+
+    def _overdue_at(self, now_s: float) -> Callable[[Job], bool]:
+        """Whether a job could not be in time even if it ran alone from ``now_s`` on; asks once per kind."""
+        admission, bounds = self._policies.admission, self._policies.bounds
+        run_s = functools.cache(lambda model, bucket: self._latency.times(model, bucket, now_s).typical_s(1))
+
+        def overdue(job: Job) -> bool:
+            alone = QueueLoad(0, 0, 0.0, run_s(*job.kind))
+            verdict = admission.decide(alone, bounds, 0, deadline_s=job.deadline_s, now_s=now_s)
+            return job.deadline_s <= now_s or isinstance(verdict, Refuse)
+
+        return overdue
+
+    def _run_s(self, job: Job, now_s: float) -> float | None:
+        model, bucket = job.kind
+        return self._latency.times(model, bucket, now_s).typical_s(1)
+
+    def _ahead_s(self, deadline_s: float, now_s: float) -> float:
+        """Predicted seconds until the model is free for a newcomer with this deadline."""
+        rest_s = 0.0 if self._run is None else max(self._run.expected_end_s - now_s, 0.0)
+        return rest_s + sum(
+            self._kind_s(model, bucket, count, now_s)
+            for (model, bucket), count in self._queue.ahead_of(deadline_s).items()
+        )
+
+    def _kind_s(self, model: str, bucket: Size, count: int, now_s: float) -> float:
+        times = self._latency.times(model, bucket, now_s)
+        full, rest = divmod(count, self._policies.max_batch)
+        full_s = times.typical_s(self._policies.max_batch) or 0.0
+        rest_s = times.typical_s(rest) or 0.0 if rest else 0.0
+        return full * full_s + rest_s

@@ -1,0 +1,90 @@
+"""What arrives, checked before anything is spent on it."""
+
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.settings import WorkerSettings
+from pipeline.geometry import Size
+from pipeline.transport.base import Message
+from pipeline.wire import topics
+from pipeline.wire.codec import BadPayload, decode_request, jpeg_size
+from pipeline.wire.messages import Refusal, Request
+
+DUPLICATES_REMEMBERED = 10_000
+
+
+class Ignored(StrEnum):
+    """Why a message gets no reply; counted, nothing else."""
+
+    RETAINED = "retained"  # a stored request is of the past, and nobody waits for it
+    NO_ADDRESS = "no_address"  # no response topic of an agent, or no correlation data
+    DUPLICATE = "duplicate"  # the first of the same key has had, or will have, the one reply
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A message that can be answered but not worked on. ``request`` is None where the header cannot be read."""
+
+    request: Request | None
+    refusal: Refusal
+    detail: str
+
+
+def address_of(message: Message) -> ReplyAddress | Ignored:
+    """Where the reply to a message goes. Only agents' reply topics count: a worker publishes nowhere else on demand."""
+    if message.retain:
+        return Ignored.RETAINED
+    topic = message.response_topic or ""
+    prefix = f"{topics.WIRE}/rep/"
+    if not topic.startswith(prefix) or not topics.valid_level(topic.removeprefix(prefix)) or not message.correlation:
+        return Ignored.NO_ADDRESS
+    return ReplyAddress(topic, message.correlation, message.properties.get("traceparent"))
+
+
+def read_request(
+    message: Message, address: ReplyAddress, settings: WorkerSettings, served: Collection[str], now_s: float
+) -> Job | Rejected:
+    """Turn a message into a job, or say what is wrong with it. The deadline is this process's own: arrival + budget."""
+    if len(message.payload) > settings.request_limit_bytes:
+        detail = f"{len(message.payload)} bytes, the limit is {settings.request_limit_bytes}"
+        return Rejected(None, Refusal.TOO_LARGE, detail)
+    decoded = decode_request(message.payload)
+    if isinstance(decoded, BadPayload):
+        return Rejected(decoded.request, decoded.refusal, decoded.reason)
+    request, jpeg = decoded
+    if request.model not in served:
+        detail = f"model {request.model!r} is not served here; served: {', '.join(sorted(served))}"
+        return Rejected(request, Refusal.UNKNOWN_MODEL, detail)
+    width, height = jpeg_size(jpeg) or (0, 0)
+    if not 0 < width * height <= settings.pixel_limit:
+        detail = f"a picture of {width} x {height} pixels, the limit is {settings.pixel_limit} in all"
+        return Rejected(request, Refusal.TOO_LARGE, detail)
+    deadline_s = now_s + (request.budget_ms - settings.reply_margin_ms) / 1e3
+    return Job(request, jpeg, Size(width, height), address, now_s, deadline_s)
+
+
+class SeenRequests:
+    """The keys of the requests that arrived lately; bounded in time and in number."""
+
+    def __init__(self, window_s: float, capacity: int = DUPLICATES_REMEMBERED) -> None:
+        self._window_s = window_s
+        self._capacity = capacity
+        self._seen: OrderedDict[tuple[str, str, int, int], float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def first(self, key: tuple[str, str, int, int], now_s: float) -> bool:
+        """Whether this key is new within the window; it is remembered from now on."""
+        while self._seen and (len(self._seen) >= self._capacity or self._oldest_s() <= now_s - self._window_s):
+            self._seen.popitem(last=False)
+        if key in self._seen:
+            return False
+        self._seen[key] = now_s
+        return True
+
+    def _oldest_s(self) -> float:
+        return next(iter(self._seen.values()))

@@ -1,0 +1,53 @@
+"""One request on its way through the worker."""
+
+from dataclasses import dataclass
+
+from pipeline.geometry import Size
+from pipeline.wire.messages import Request
+
+BUCKET_PX = 32
+"""Pictures whose sides agree after rounding up to this share a bucket: the model pads to the same multiple."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAddress:
+    """Where an answer goes: the request's response topic, its correlation data, its trace context if it had one."""
+
+    topic: str
+    correlation: bytes
+    traceparent: str | None = None
+
+    @property
+    def agent(self) -> str:
+        """The last level of the reply topic."""
+        return self.topic.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A sound request. ``size`` is what the JPEG header says; both times are monotonic seconds of this process."""
+
+    request: Request
+    jpeg: memoryview
+    size: Size
+    address: ReplyAddress
+    arrived_s: float
+    deadline_s: float
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        return self.request.key
+
+    @property
+    def kind(self) -> tuple[str, Size]:
+        """Model and size bucket; only jobs of one kind run together."""
+        return self.request.model, Size(_up(self.size.width), _up(self.size.height))
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory it takes: the JPEG and the picture decoded from it."""
+        return len(self.jpeg) + self.size.width * self.size.height * 3
+
+
+def _up(side_px: int) -> int:
+    return -(-side_px // BUCKET_PX) * BUCKET_PX

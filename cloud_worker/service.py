@@ -1,0 +1,240 @@
+"""The worker as a whole: requests in, exactly one reply out for each."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cloud_worker.announce import Announcer
+from cloud_worker.batcher import Answered, Batcher, Outcome, Policies, Refused
+from cloud_worker.decoder import Decoder
+from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
+from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.model_runner import ModelRunner
+from cloud_worker.outbox import Outbox
+from cloud_worker.queue import RequestQueue
+from cloud_worker.replies import Durations, ReplyWriter, Sealed
+from cloud_worker.settings import WorkerSettings
+from cloud_worker.threads import BlockingRunner, ThreadRunner
+from pipeline.detectors.base import Detector
+from pipeline.errors import FoveateError
+from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
+from pipeline.policies.batch import BATCH_KINDS
+from pipeline.timing import Clock
+from pipeline.transport.base import Message, Outgoing, Transport
+from pipeline.wire import topics
+from pipeline.wire.messages import Refusal, WorkerModel, WorkerState
+
+REPLY_EXPIRY_S = 5
+"""A reply later than this helps nobody's tracks."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """Where the blocking work goes."""
+
+    model: BlockingRunner = field(default_factory=lambda: ThreadRunner("model"))
+    decode: BlockingRunner = field(default_factory=lambda: ThreadRunner("decode"))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatistics:
+    """What the worker has done so far, and what it holds now."""
+
+    received: int
+    answered: int
+    refused: dict[str, int]
+    ignored: dict[str, int]
+    replies_lost: dict[str, int]
+    batches: dict[str, int]
+    queued: int
+
+
+class WorkerService:
+    """Serves detectors over one transport. ``run`` returns after ``stop``, within ``settings.stop_limit_s``.
+
+    The transport's will should be ``announce.offline(settings.worker)``. Raises ConfigError on names that cannot be
+    part of a topic.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        detectors: Mapping[str, Detector],
+        transport: Transport,
+        clock: Clock,
+        runners: Runners | None = None,
+    ) -> None:
+        self._settings = settings
+        self._detectors = detectors
+        self._transport = transport
+        self._clock = clock
+        self._runners = runners or Runners()
+        self._filters = [topics.request_share(settings.group, settings.tier, name) for name in detectors]
+        self._models = [_announced(name, detector) for name, detector in detectors.items()]
+        self._writer = ReplyWriter(settings.worker, {name: detector.version for name, detector in detectors.items()})
+        self._seen = SeenRequests(settings.duplicate_window_s)
+        self._queue = RequestQueue()
+        self._outbox = Outbox(transport)
+        models = ModelRunner(detectors, self._runners.model)
+        self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._deliver)
+        self._decoder = Decoder(self._queue, self._runners.decode, self._batcher.wake, self._spoilt)
+        self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s)
+        self._stop = asyncio.Event()
+        self._received = 0
+        self._answered = 0
+        self._refused: Counter[str] = Counter()
+        self._ignored: Counter[str] = Counter()
+
+    def worker_state(self) -> WorkerState:
+        """The state as announced; the announcer adds the heartbeat."""
+        p95_s = [p95 for name in self._detectors if (p95 := self._batcher.infer_p95_s(name)) is not None]
+        return WorkerState(
+            worker=self._settings.worker,
+            online=not self._stop.is_set(),
+            tier=self._settings.tier,
+            models=self._models,
+            queue_length=len(self._queue),
+            queue_capacity=self._settings.queue_capacity,
+            infer_ms_p95=max(p95_s) * 1e3 if p95_s else None,
+            served=self._answered,
+            refused=dict(self._refused),
+        )
+
+    def statistics(self) -> WorkerStatistics:
+        """Counters at this moment."""
+        return WorkerStatistics(
+            self._received,
+            self._answered,
+            dict(self._refused),
+            dict(self._ignored),
+            self._outbox.lost,
+            {reason.value: count for reason, count in self._batcher.reasons.items() if count},
+            len(self._queue),
+        )
+
+    def stop(self) -> None:
+        """Refuse what is queued and whatever still comes, say goodbye, and let ``run`` return."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until ``stop``. A fault of any part ends the whole: FoveateError as it is, others in a group."""
+        for topic_filter in self._filters:
+            self._transport.subscribe(topic_filter, self._on_message)
+        self._transport.on_connect(self._announcer.birth)
+        parts = (self._transport, self._outbox, self._batcher, self._decoder, self._announcer)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(part.run(), name=type(part).__name__) for part in parts]
+                await self._stop.wait()
+                await self._wind_down()
+                for task in tasks:
+                    task.cancel()
+        except BaseExceptionGroup as faults:
+            known = faults.subgroup(FoveateError)
+            if known is not None and isinstance(known.exceptions[0], FoveateError):
+                raise known.exceptions[0] from None
+            raise
+        finally:
+            self._runners.model.close()
+            self._runners.decode.close()
+
+    async def _wind_down(self) -> None:
+        limit_s = self._settings.stop_limit_s
+        stopping = Refused(Refusal.STOPPING, "the worker is stopping")
+        self._batcher.refuse_all(stopping)
+        try:
+            async with asyncio.timeout(limit_s / 2):
+                await self._batcher.wait_idle()
+        except TimeoutError:
+            logger.warning("the model did not finish within %.1f s and is left behind", limit_s / 2)
+            self._batcher.abandon_run(stopping)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s / 4):
+                await self._outbox.wait_empty()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s / 4):
+                await self._announcer.farewell(self._settings.worker)
+
+    def _on_message(self, message: Message) -> None:
+        self._received += 1
+        address = address_of(message)
+        if isinstance(address, Ignored):
+            self._ignored[address.value] += 1
+            return
+        now_s = self._clock.now_s()
+        arrival = read_request(message, address, self._settings, self._detectors, now_s)
+        if isinstance(arrival, Rejected):
+            # A header that is not sound is not worth remembering: nothing in it is bounded.
+            key = None if arrival.refusal is Refusal.BAD_PAYLOAD or arrival.request is None else arrival.request.key
+        else:
+            key = arrival.key
+        if key is not None and not self._seen.first(key, now_s):
+            self._ignored[Ignored.DUPLICATE.value] += 1
+        elif isinstance(arrival, Rejected):
+            self._send(
+                address, self._writer.refusal(address, arrival.request, arrival.refusal, arrival.detail, Durations())
+            )
+        else:
+            self._admit(arrival)
+
+    def _admit(self, job: Job) -> None:
+        if self._stop.is_set():
+            refused: Refused | None = Refused(Refusal.STOPPING, "the worker is stopping")
+        else:
+            refused = self._batcher.admit(job)
+        if refused is None:
+            self._decoder.wake()
+        else:
+            self._deliver(job, refused, self._spent_waiting(job))
+
+    def _spoilt(self, job: Job) -> None:
+        self._deliver(job, Refused(Refusal.BAD_PAYLOAD, "the JPEG cannot be decoded"), self._spent_waiting(job))
+
+    def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
+        if isinstance(outcome, Answered):
+            sealed = self._writer.answer(job, outcome.found, spent, outcome.batch_size)
+        else:
+            if outcome.refusal is Refusal.FAILED and self._refused[Refusal.FAILED.value] % 100 == 0:
+                logger.warning("request %s failed: %s", job.key, outcome.detail)
+            sealed = self._writer.refusal(job.address, job.request, outcome.refusal, outcome.detail, spent)
+        self._send(job.address, sealed)
+
+    def _send(self, address: ReplyAddress, sealed: Sealed) -> None:
+        if sealed.refused is None:
+            self._answered += 1
+        else:
+            self._refused[sealed.refused.value] += 1
+        properties = {} if address.traceparent is None else {"traceparent": address.traceparent}
+        self._outbox.put(
+            Outgoing(
+                address.topic,
+                sealed.payload,
+                correlation=address.correlation,
+                expiry_s=REPLY_EXPIRY_S,
+                properties=properties,
+            )
+        )
+
+    def _spent_waiting(self, job: Job) -> Durations:
+        waited_ms = (self._clock.now_s() - job.arrived_s) * 1e3
+        return Durations(queue_ms=waited_ms, total_ms=waited_ms)
+
+
+def _announced(name: str, detector: Detector) -> WorkerModel:
+    digest = hashlib.sha256("\n".join(detector.labels).encode()).hexdigest()
+    return WorkerModel(name=name, version=detector.version, label_set=digest[:12])
+
+
+def _policies(settings: WorkerSettings) -> Policies:
+    return Policies(
+        ADMISSION_KINDS[settings.admission](),
+        AdmissionBounds(settings.queue_capacity, settings.queue_capacity_bytes),
+        BATCH_KINDS[settings.batch](settings.batch_window_ms / 1e3),
+        settings.max_batch,
+    )
