@@ -43,10 +43,11 @@ def area(boxes: BoxArray) -> NDArray[np.float32]:
 
 def intersection(a: BoxArray, b: BoxArray) -> NDArray[np.float32]:
     """Intersection areas (n, m) of boxes a (n, 4) and b (m, 4)."""
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    sides = np.maximum(high - low, 0)
-    return np.asarray(sides[..., 0] * sides[..., 1], dtype=np.float32)
+    # Axis by axis, so that the inner loop runs along the boxes of b and not along two coordinates.
+    left, top, right, bottom = np.ascontiguousarray(b.T)
+    width = np.minimum(a[:, None, 2], right) - np.maximum(a[:, None, 0], left)
+    height = np.minimum(a[:, None, 3], bottom) - np.maximum(a[:, None, 1], top)
+    return np.asarray(np.maximum(width, 0) * np.maximum(height, 0), dtype=np.float32)
 
 
 def iou(a: BoxArray, b: BoxArray) -> NDArray[np.float32]:
@@ -99,14 +100,16 @@ def merge_close(boxes: BoxArray, slack: float) -> BoxArray:
 def nms(boxes: BoxArray, scores: NDArray[np.float32], iou_threshold: float) -> NDArray[np.intp]:
     """Indices, best score first, that greedy non-maximum suppression keeps."""
     order = np.argsort(-scores, kind="stable")
-    kept: list[int] = []
+    ranked = boxes[order]
     alive = np.ones(len(order), dtype=bool)
-    for position, index in enumerate(order):
-        if not alive[position]:
-            continue
-        kept.append(int(index))
-        rest = order[position + 1 :]
-        if len(rest):
-            overlap = iou(boxes[index][None], boxes[rest])[0]
-            alive[position + 1 :] &= overlap <= iou_threshold
-    return np.array(kept, dtype=np.intp)
+    # Overlaps are computed for a block of rows at once: few numpy calls, and memory linear in the number of boxes.
+    for start in range(0, len(order), _NMS_BLOCK):
+        block = ranked[start : start + _NMS_BLOCK]
+        clear = iou(block, ranked[start:]) <= iou_threshold
+        for row in range(len(block)):
+            if alive[start + row]:
+                alive[start + row + 1 :] &= clear[row, row + 1 :]
+    return np.asarray(order[alive], dtype=np.intp)
+
+
+_NMS_BLOCK = 128

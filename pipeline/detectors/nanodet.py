@@ -34,7 +34,7 @@ def decode(
     for stride, score, distance in zip(contract.strides, outputs[:count], outputs[count:], strict=True):
         usable, bad = _probabilities(score)
         suspect += bad
-        cell, class_id = np.nonzero(usable >= min_score)
+        cell, class_id = np.divmod(np.flatnonzero(usable >= min_score), contract.classes)
         if len(cell) == 0:
             continue
         xyxy = _boxes(distance[cell], cell, stride, input_px[1] // stride)
