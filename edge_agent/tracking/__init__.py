@@ -1,0 +1,1 @@
+"""Tracks: constant-velocity Kalman filters, two-threshold association, and history that late answers can correct."""

@@ -1,0 +1,170 @@
+"""Which parts of a frame deserve a second look by the larger model, and whether it can come in time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Literal, Protocol
+
+import numpy as np
+
+from pipeline.geometry import BoxArray, Size, merge_close, pad
+
+
+class Why(StrEnum):
+    """Why a place deserves a second look."""
+
+    UNCERTAIN = "uncertain"  # the small model is not sure
+    NEW_TRACK = "new_track"  # never seen by the cloud
+    UNVERIFIED = "unverified"  # the cloud's last look is too long ago
+    MISSED = "missed"  # a confirmed track that the small model did not find again
+    MOTION = "motion"  # something moved where nothing was detected
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place to look at: ``box`` is ``xyxy`` in frame pixels, ``gain`` in [0, 1] what a look is worth."""
+
+    box: tuple[float, float, float, float]
+    why: Why
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadSettings:
+    """Settings of the decision.
+
+    ``padding`` (share of a side, at least ``padding_px``) is added around each place; two places are joined while the
+    box around both has less than ``merge_slack`` times their area. At most ``most_regions`` go. Every
+    ``full_frame_every``-th offload is a low-quality full frame, at the latest after ``full_frame_s`` while something
+    moves. ``tail_deviations``: how pessimistic the predicted round trip is.
+    """
+
+    padding: float = 0.2
+    padding_px: float = 10.0
+    merge_slack: float = 1.2
+    most_regions: int = 16
+    full_frame_every: int = 40
+    tail_deviations: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadView:
+    """All that the decision may look at.
+
+    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tail of a round trip (None: unknown), ``bytes``
+    the expected size by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit), ``offloads`` the
+    number sent so far, ``reachable`` False with ``unreachable_reason`` while the way is known to be down.
+    """
+
+    candidates: tuple[Candidate, ...]
+    remaining_ms: float
+    round_trip_ms: float | None
+    expected_bytes: Mapping[str, float]
+    tokens_bytes: float | None
+    offloads: int
+    reachable: bool
+    unreachable_reason: str = ""
+
+
+Kind = Literal["none", "mosaic", "frame"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffloadDecision:
+    """What to send and why. ``regions`` (n, 4) ``xyxy`` in frame pixels before padding, the most wanted first.
+
+    ``wanted`` is True where a second look was wanted and could not be had.
+    """
+
+    kind: Kind
+    reason: str
+    regions: BoxArray
+    wanted: bool = False
+
+
+NOWHERE: BoxArray = np.empty((0, 4), np.float32)
+
+
+class OffloadPolicy(Protocol):
+    """Decides for one analysed frame."""
+
+    def decide(self, view: OffloadView) -> OffloadDecision: ...
+
+
+def obstacle(view: OffloadView, kind: str) -> str:
+    """Why a request cannot usefully be sent now; empty when it can."""
+    if not view.reachable:
+        return view.unreachable_reason
+    if view.round_trip_ms is not None and view.round_trip_ms > view.remaining_ms:
+        return "infeasible"
+    if view.tokens_bytes is not None and view.tokens_bytes < view.expected_bytes.get(kind, 0.0):
+        return "budget"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """Sends what is uncertain, new, unverified, missed or moving without a box; now and then the whole frame."""
+
+    settings: OffloadSettings
+
+    def decide(self, view: OffloadView) -> OffloadDecision:
+        if not view.candidates:
+            return OffloadDecision("none", "nothing_uncertain", NOWHERE)
+        kind: Kind = "frame" if self._frame_is_due(view) else "mosaic"
+        hindrance = obstacle(view, kind)
+        if hindrance:
+            return OffloadDecision("none", hindrance, NOWHERE, wanted=True)
+        if kind == "frame":
+            return OffloadDecision("frame", "search_for_missed", NOWHERE)
+        wanted = sorted(view.candidates, key=lambda c: -c.gain)
+        return OffloadDecision("mosaic", wanted[0].why.value, _boxes(wanted[: self.settings.most_regions]))
+
+    def _frame_is_due(self, view: OffloadView) -> bool:
+        every = self.settings.full_frame_every
+        return every > 0 and view.offloads % every == every - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Sends every analysed frame as a whole; for comparison and for ``cloud_only``."""
+
+    def decide(self, view: OffloadView) -> OffloadDecision:
+        hindrance = obstacle(view, "frame")
+        if hindrance:
+            return OffloadDecision("none", hindrance, NOWHERE, wanted=True)
+        return OffloadDecision("frame", "always", NOWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """Sends nothing; ``edge_only``."""
+
+    def decide(self, view: OffloadView) -> OffloadDecision:  # noqa: ARG002 - the Protocol's argument
+        return OffloadDecision("none", "edge_only", NOWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomShare:
+    """Sends all places of a random share of the frames; for comparison. The generator is handed in."""
+
+    share: float
+    rng: Random
+
+    def decide(self, view: OffloadView) -> OffloadDecision:
+        if not view.candidates or self.rng.random() >= self.share:
+            return OffloadDecision("none", "not_drawn", NOWHERE)
+        hindrance = obstacle(view, "mosaic")
+        if hindrance:
+            return OffloadDecision("none", hindrance, NOWHERE, wanted=True)
+        return OffloadDecision("mosaic", "drawn", _boxes(view.candidates))
+
+
+def _boxes(candidates: Sequence[Candidate]) -> BoxArray:
+    return np.array([c.box for c in candidates], dtype=np.float32).reshape(-1, 4)
+
+
+def crops(decision: OffloadDecision, settings: OffloadSettings, size: Size) -> BoxArray:
+    """The padded and joined regions (n, 4) of a mosaic decision, in frame pixels."""
+    return merge_close(pad(decision.regions, settings.padding, settings.padding_px, size), settings.merge_slack)
