@@ -1,0 +1,272 @@
+"""One MQTT 5 connection over aiomqtt and paho. The only module that imports them."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+import aiomqtt
+from aiomqtt.exceptions import MqttConnectError
+from paho.mqtt.client import MQTTMessageInfo
+from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from pipeline.transport.base import Message, Outgoing, PublishStatus
+from pipeline.transport.matching import topic_fault
+from pipeline.transport.settings import MqttSettings
+from pipeline.transport.socket_options import NO_DELAY, unacknowledged_bytes
+from pipeline.transport.tls import tls_reason
+
+GOODBYE_S = 1.0
+_HEADER_ROOM_BYTES = 1024
+_MAX_BINARY_BYTES = 65_535
+_TAKEN_OVER = 0x8E
+_NEEDS_A_PERSON = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x9C, 0x9D})
+"""Reason codes: version, client id, password, rights, banned, method, moved."""
+
+# Every loss of a connection is told once, by the session; the library's own lines would repeat it.
+_library_log = logging.getLogger(f"{__name__}.library")
+_library_log.setLevel(logging.CRITICAL + 1)
+
+
+class Lost(Exception):  # noqa: N818 - an expected end, told in words that are ready to be shown
+    """The connection ended or could not be made; ``needs_a_person`` where trying again soon is useless."""
+
+    def __init__(self, reason: str, needs_a_person: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.needs_a_person = needs_a_person
+
+
+class MqttLink:
+    """One connection: an aiomqtt client that is used once, and what it has not sent yet."""
+
+    def __init__(
+        self,
+        settings: MqttSettings,
+        client_id: str,
+        will: Outgoing | None,
+        tls: ssl.SSLContext | None,
+        receive: Callable[[Message], None],
+    ) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._where = f"{settings.host}:{settings.port}"
+        self._entered = False
+        self._pending: deque[tuple[MQTTMessageInfo, int]] = deque()
+        self._awaited_bytes = 0
+        self._packet_bytes = settings.packet_bytes
+        connect = _properties(PacketTypes.CONNECT)
+        connect.MaximumPacketSize = settings.packet_bytes
+        self._client = aiomqtt.Client(
+            settings.host,
+            settings.port,
+            username=settings.username,
+            password=settings.password,
+            identifier=client_id,
+            protocol=aiomqtt.ProtocolVersion.V5,
+            clean_start=True,  # no session expiry either: a dead session keeps no share of a shared subscription
+            keepalive=settings.keepalive_s,
+            will=None if will is None else _library_will(will),
+            timeout=settings.ack_timeout_s,
+            queue_type=cast("Any", lambda maxsize: _Straight(maxsize, receive)),
+            properties=connect,
+            tls_context=tls,
+            socket_options=NO_DELAY,
+            logger=_library_log,
+        )
+        self._paho.connect_timeout = settings.connect_timeout_s
+        self._read_limits_on_connect()
+
+    @property
+    def _paho(self) -> Any:
+        # aiomqtt hides what is needed here: the limits in CONNACK, a publish that does not wait, the socket.
+        return self._client._client  # noqa: SLF001 - as said above
+
+    async def open(self) -> None:
+        """Connect. Raises Lost."""
+        entering = asyncio.ensure_future(self._client.__aenter__())
+        try:
+            await asyncio.shield(entering)
+        except aiomqtt.MqttError as error:
+            raise self._not_made(error) from error
+        finally:
+            # A thread that connects cannot be stopped; left alone it would connect for nobody.
+            await asyncio.wait({entering}, timeout=self._settings.connect_timeout_s)
+            self._entered = entering.done() and entering.exception() is None
+
+    async def subscribe(self, filters: list[tuple[str, int]]) -> None:
+        """Subscribe to all filters at once. Raises Lost, also where the broker refuses one."""
+        if not filters:
+            return
+        wanted: Any = [(name, SubscribeOptions(qos=qos)) for name, qos in filters]
+        try:
+            codes = await self._client.subscribe(wanted)
+        except aiomqtt.MqttError as error:
+            raise self._ended(error) from error
+        for (name, _), code in zip(filters, cast("list[ReasonCode]", codes), strict=True):
+            if code.value >= 0x80:
+                raise Lost(f"{self._where} refused the subscription to {name!r}: {code}", needs_a_person=True)
+
+    async def wait_lost(self) -> NoReturn:
+        """Wait until the connection is lost. Raises Lost, always."""
+        try:
+            async for _ in self._client.messages:
+                pass  # messages go straight to their handlers, none comes this way
+        except aiomqtt.MqttError as error:
+            raise self._ended(error) from error
+        raise AssertionError("the iterator of messages ends by raising")
+
+    async def publish(self, outgoing: Outgoing) -> PublishStatus:
+        if self._fault(outgoing):
+            return PublishStatus.REFUSED
+        backlog_bytes = self.backlog_bytes()
+        if backlog_bytes and backlog_bytes + len(outgoing.payload) > self._settings.backlog_bytes:
+            return PublishStatus.BACKLOG
+        properties = _library_properties(outgoing)
+        if outgoing.qos == 0:
+            return self._hand_over(outgoing, properties)
+        return await self._acknowledged(outgoing, properties)
+
+    def backlog_bytes(self) -> int:
+        """Bytes on this side of the link: handed over and not written, or written and not acknowledged by TCP."""
+        while self._pending and self._pending[0][0].is_published():
+            self._pending.popleft()
+        unwritten = sum(size for _, size in self._pending)
+        return unwritten + self._awaited_bytes + unacknowledged_bytes(self._paho.socket())
+
+    async def close(self) -> None:
+        """Say goodbye if there is still somebody to say it to, and leave no socket open."""
+        if self._entered:
+            self._client.timeout = GOODBYE_S
+            with contextlib.suppress(aiomqtt.MqttError):
+                await self._client.__aexit__(None, None, None)
+        await asyncio.sleep(0)  # paho's watchers of the socket are set by callbacks that may still be queued
+        # Without an answer in time aiomqtt leaves the socket open, and its watcher on the loop.
+        self._paho._sock_close()  # noqa: SLF001 - no public way
+        for future in (self._client._disconnected, self._client._connected):  # noqa: SLF001 - marks errors as seen
+            if future.done() and not future.cancelled():
+                future.exception()
+
+    def _hand_over(self, outgoing: Outgoing, properties: Properties | None) -> PublishStatus:
+        info = self._paho.publish(outgoing.topic, outgoing.payload, 0, outgoing.retain, properties)
+        if info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self._pending.append((info, len(outgoing.payload)))
+            return PublishStatus.SENT
+        return PublishStatus.NOT_CONNECTED
+
+    async def _acknowledged(self, outgoing: Outgoing, properties: Properties | None) -> PublishStatus:
+        size = len(outgoing.payload)
+        sending = asyncio.ensure_future(
+            self._client.publish(outgoing.topic, outgoing.payload, outgoing.qos, outgoing.retain, properties)
+        )
+        lost = self._client._disconnected  # noqa: SLF001 - a publish alone would wait on for an answer
+        self._awaited_bytes += size
+        try:
+            await asyncio.wait({sending, lost}, return_when=asyncio.FIRST_COMPLETED)
+            acknowledged = sending.done() and sending.exception() is None
+        finally:
+            self._awaited_bytes -= size
+            if not sending.done():
+                sending.cancel()
+        return PublishStatus.SENT if acknowledged else PublishStatus.NOT_CONNECTED
+
+    def _fault(self, outgoing: Outgoing) -> bool:
+        texts = [outgoing.topic, outgoing.response_topic or ""]
+        for name, value in outgoing.properties.items():
+            texts += [name, value]
+        try:
+            sizes = [len(text.encode()) for text in texts]
+        except UnicodeEncodeError:
+            return True
+        sizes.append(len(outgoing.correlation or b""))
+        response = outgoing.response_topic
+        return (
+            topic_fault(outgoing.topic) is not None
+            or (response is not None and topic_fault(response) is not None)
+            or max(sizes) > _MAX_BINARY_BYTES
+            or outgoing.qos not in {0, 1, 2}
+            or not 0 <= (outgoing.expiry_s or 0) < 2**32
+            or len(outgoing.payload) + sum(sizes) + _HEADER_ROOM_BYTES > self._packet_bytes
+        )
+
+    def _read_limits_on_connect(self) -> None:
+        library_callback = self._paho.on_connect
+
+        def on_connect(client: Any, userdata: Any, flags: Any, code: ReasonCode, properties: Properties | None) -> None:
+            limit = getattr(properties, "MaximumPacketSize", None)
+            if limit is not None:
+                self._packet_bytes = min(self._packet_bytes, limit)
+            library_callback(client, userdata, flags, code, properties)
+
+        self._paho.on_connect = on_connect
+
+    def _not_made(self, error: aiomqtt.MqttError) -> Lost:
+        if isinstance(error, MqttConnectError):
+            code = error.rc
+            number = code.value if isinstance(code, ReasonCode) else None
+            return Lost(f"{self._where} refused the connection: {code}", needs_a_person=number in _NEEDS_A_PERSON)
+        if isinstance(error.__context__, ssl.SSLError):
+            return Lost(tls_reason(error.__context__, self._settings), needs_a_person=True)
+        return Lost(f"{self._where} cannot be reached: {error}")
+
+    def _ended(self, error: aiomqtt.MqttError) -> Lost:
+        cause = error if isinstance(error, aiomqtt.MqttCodeError) else error.__cause__
+        code = cause.rc if isinstance(cause, aiomqtt.MqttCodeError) else None
+        if isinstance(code, ReasonCode) and code.value == _TAKEN_OVER:
+            return Lost(f"session taken over: another client of {self._where} has the client id {self._client_id!r}")
+        return Lost(f"the connection to {self._where} was lost: {error if code is None else code}")
+
+
+class _Straight(asyncio.Queue[aiomqtt.Message]):  # noqa: TID251 - holds nothing
+    """Stands where aiomqtt keeps its queue, and hands each message over at once: no queue, no task per message."""
+
+    def __init__(self, maxsize: int, receive: Callable[[Message], None]) -> None:
+        super().__init__(maxsize)
+        self._receive = receive
+
+    def put_nowait(self, item: aiomqtt.Message) -> None:
+        self._receive(_message(item))
+
+
+def _library_will(will: Outgoing) -> aiomqtt.Will:
+    return aiomqtt.Will(will.topic, will.payload, will.qos, will.retain)
+
+
+def _library_properties(outgoing: Outgoing) -> Properties | None:
+    """MQTT properties; None when there are none, because a v3.1.1 session of rumqttd dies of any."""
+    chosen = _properties(PacketTypes.PUBLISH)
+    any_set = outgoing.properties or outgoing.expiry_s is not None
+    any_set = any_set or outgoing.response_topic is not None or outgoing.correlation is not None
+    if outgoing.response_topic is not None:
+        chosen.ResponseTopic = outgoing.response_topic
+    if outgoing.correlation is not None:
+        chosen.CorrelationData = outgoing.correlation
+    if outgoing.expiry_s is not None:
+        chosen.MessageExpiryInterval = outgoing.expiry_s
+    if outgoing.properties:
+        chosen.UserProperty = list(outgoing.properties.items())
+    return chosen if any_set else None
+
+
+def _properties(packet_type: int) -> Properties:
+    return Properties(packet_type)  # type: ignore[no-untyped-call] # paho's class has no annotations
+
+
+def _message(item: aiomqtt.Message) -> Message:
+    payload = item.payload if isinstance(item.payload, bytes) else bytes(item.payload)
+    found = item.properties
+    return Message(
+        topic=str(item.topic),
+        payload=payload,
+        retain=bool(item.retain),
+        response_topic=getattr(found, "ResponseTopic", None),
+        correlation=getattr(found, "CorrelationData", None),
+        properties=dict(getattr(found, "UserProperty", ())),
+    )
