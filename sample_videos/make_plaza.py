@@ -30,6 +30,7 @@ def encode(source: Path, target: Path) -> int:
 
 
 def main() -> int:
+    """Encode the clip that the command line names."""
     parser = argparse.ArgumentParser(description="Encode the sample clip.")
     parser.add_argument("source", type=Path, help="vtest.avi of the OpenCV samples")
     parser.add_argument("target", type=Path, nargs="?", default=Path(__file__).with_name("plaza.mp4"))
