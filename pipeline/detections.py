@@ -62,7 +62,7 @@ class Detections:
             boxes,
             np.array(score, dtype=np.float32).reshape(-1),
             np.array(label, dtype=np.str_).reshape(-1),
-            np.full(n, source.value, dtype=np.str_),
+            np.array([source.value] * n, dtype=np.str_),  # np.full would keep one letter
             np.full(n, -1, np.int64) if track_id is None else np.array(track_id, dtype=np.int64).reshape(-1),
         )
 
