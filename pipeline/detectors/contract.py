@@ -76,4 +76,4 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     input: InputContract
     output: OutputContract
     labels: str | None = None
-    measured: dict[str, float | str] = {}
+    measured: dict[str, int | float | str] = {}

@@ -46,7 +46,7 @@ def load_file(
         raise ModelError(f"{threads} inference threads asked for model {entry.name!r}: at least 1 is needed.")
     head = _head(entry)
     _check_size(entry, input_size)
-    session = open_session(path, threads)
+    session = open_session(path, threads, one_shape=input_size is not None)
     _check_input(path, entry, session, input_size)
     _check_outputs(path, entry, session)
     classes = entry.output.classes

@@ -20,13 +20,20 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
 """Everything that onnxruntime raises; its own classes share no base."""
 
 
-def open_session(path: Path, threads: int) -> Any:
-    """Open a model file on ``threads`` CPU threads. Raises ModelError that says what is wrong with the file."""
+def open_session(path: Path, threads: int, *, one_shape: bool) -> Any:
+    """Open a model file on ``threads`` CPU threads; ``one_shape``: every input will have the same shape.
+
+    Raises ModelError that says what is wrong with the file.
+    """
     header = _header(path)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    # The arena keeps its memory between runs, flat over a mosaic's few heights. Memory patterns are planned and kept
+    # per shape, so they pay for one shape only.
+    options.enable_cpu_mem_arena = True
+    options.enable_mem_pattern = one_shape
     # A worker thread that spins between frames burns a core for nothing.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")

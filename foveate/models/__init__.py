@@ -1,0 +1,1 @@
+"""What stands behind ``foveate model``: listing, inspecting and quantising models."""
