@@ -107,12 +107,10 @@ class Tracker:
         """The analysed frame ``seq``, if it is still remembered."""
         return next((e for e in reversed(self._entries) if e.seq == seq), None)
 
-    def at(self, moment_s: float) -> Tracks:
-        """The tracks predicted to a moment from the last frame analysed before it."""
-        for entry in reversed(self._entries):
-            if entry.at_s <= moment_s:
-                return predict(entry.after.tracks, moment_s, self._settings)
-        return predict(self._tracks, moment_s, self._settings)
+    def at(self, moment_s: float) -> tuple[Tracks, float]:
+        """The tracks predicted to a moment from the last frame analysed before it, and that frame's time."""
+        last = next((e.after.tracks for e in reversed(self._entries) if e.at_s <= moment_s), self._tracks)
+        return predict(last, moment_s, self._settings), last.at_s
 
 
 def _match_same(now: Tracks, then: Tracks, taken: set[int], mapping: dict[int, int]) -> None:

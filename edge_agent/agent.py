@@ -1,0 +1,133 @@
+"""The edge agent: all cameras, their way to the cloud and their results, as one coroutine."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edge_agent.board import Board
+from edge_agent.camera import Camera, Tools
+from edge_agent.capture.base import Ended, VideoSource
+from edge_agent.capture.settings import CaptureSettings
+from edge_agent.pools import Pools
+from edge_agent.publish import Publisher, RecordWriter
+from edge_agent.settings import AgentSettings
+from edge_agent.uplink import Uplink
+from pipeline.detectors.base import Detector
+from pipeline.results import Result
+from pipeline.timing import Clock, wall_time
+from pipeline.transport.base import Transport
+
+OpenSource = Callable[[CaptureSettings], VideoSource]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The two MQTT sessions of an agent: pictures go up on ``bulk``, everything else passes on ``control``."""
+
+    bulk: Transport
+    control: Transport
+
+
+class Agent:
+    """One agent. ``run`` ends when every source has ended, or when it is cancelled."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        detector: Detector,
+        links: Links,
+        pools: Pools,
+        clock: Clock,
+        open_source: OpenSource,
+        record: RecordWriter | None = None,
+    ) -> None:
+        self.settings, self.detector, self.links, self.started = settings, detector, links, wall_time()
+        self._clock, self._record = clock, record
+        self.publisher = Publisher(settings.agent, links.control)
+        self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
+        tools = Tools(
+            detector=detector,
+            uplink=self.uplink,
+            pools=pools,
+            outlet=self,
+            clock=clock,
+            epoch=int(self.started.timestamp()),
+            settle_margin_s=settings.settle_margin_ms / 1000,
+            frames_in_flight=settings.frames_in_flight,
+        )
+        self.cameras = [Camera(c, open_source(c.capture), tools, Board(self.started)) for c in settings.cameras]
+
+    async def result(self, result: Result) -> None:
+        await self.publisher.result(result)
+
+    def record(self, result: Result) -> None:
+        if self._record is not None:
+            self._record.add(result)
+
+    async def state(self, camera: str, board: Board) -> None:
+        await self.publisher.state(camera, board.state, board.reason, board.since)
+
+    async def run(self, wait_for_cloud_s: float = 0.0) -> dict[str, Ended | None]:
+        """Serve all cameras; returns how each source ended.
+
+        Cameras start once the sessions are up and a worker has announced itself, or after ``wait_for_cloud_s`` all
+        the same: a missing cloud never keeps the edge from starting.
+        """
+        helpers = [self.links.bulk.run(), self.links.control.run(), self.publisher.run(), self.uplink.run()]
+        if self._record is not None:
+            helpers.append(self._record.run())
+        async with _background(helpers) as background:
+            for camera in self.cameras:
+                await self.state(camera.name, camera.board)
+            await self._wait_for_cloud(wait_for_cloud_s)
+            ends = await self._run_cameras(background)
+            await self._say_goodbye()
+        return ends
+
+    async def _run_cameras(self, background: list[asyncio.Task[None]]) -> dict[str, Ended | None]:
+        running = {asyncio.create_task(c.run(), name=c.name): c.name for c in self.cameras}
+        ends: dict[str, Ended | None] = {}
+        waiting: set[asyncio.Task[Ended | None]] = set(running)
+        try:
+            while waiting:
+                done, _ = await asyncio.wait([*waiting, *background], return_when=asyncio.FIRST_COMPLETED)
+                for task in background:
+                    if task in done:
+                        task.result()  # a helper never ends by itself: this raises what ended it
+                        raise RuntimeError(f"{task.get_name()} ended unexpectedly")
+                for camera in [task for task in waiting if task in done]:
+                    ends[running[camera]] = camera.result()
+                    waiting.discard(camera)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        return ends
+
+    async def _wait_for_cloud(self, most_s: float) -> None:
+        deadline_s = self._clock.now_s() + most_s
+        uplink = self.settings.uplink
+        while self._clock.now_s() < deadline_s:
+            workers = self.uplink.workers.serving(uplink.tier, uplink.model, self._clock.now_s())
+            if workers and self.links.bulk.state.connected:
+                return
+            await asyncio.sleep(0.05)
+
+    async def _say_goodbye(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self.publisher.goodbye()
+
+
+@contextlib.asynccontextmanager
+async def _background(coroutines: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run coroutines beside the body; they are cancelled and awaited when it ends."""
+    tasks = [asyncio.create_task(coroutine, name=coroutine.__qualname__) for coroutine in coroutines]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

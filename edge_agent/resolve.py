@@ -1,0 +1,120 @@
+"""When a frame's answer is final, and which one it is. Pure: values and ``now_s`` in, settlements out.
+
+Frames settle in the order of capture. That costs no deadline: an earlier frame's deadline comes first, so by the time
+a later frame must be answered all before it have been.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pipeline.frames import FrameKey
+from pipeline.geometry import Size
+from pipeline.results import Origin
+
+
+class Phase(StrEnum):
+    """How far a frame has come."""
+
+    CARRIED = "carried"  # will not be analysed
+    ANALYSING = "analysing"  # waits for the small model, or is in it
+    ASKED = "asked"  # the small model has answered, the larger one was asked
+    SETTLED = "settled"  # nothing better will come
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTimings:
+    """Durations in milliseconds, as far as the frame went."""
+
+    wait_ms: float | None = None
+    gate_ms: float | None = None
+    edge_ms: float | None = None
+    encode_ms: float | None = None
+    network_ms: float | None = None
+    cloud_queue_ms: float | None = None
+    cloud_infer_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A frame on its way to its one answer. ``scene_s`` is its time for sampling and tracking."""
+
+    key: FrameKey
+    size: Size
+    captured_at_s: float
+    scene_s: float
+    media_ms: float | None
+    deadline_s: float
+    phase: Phase
+    origin: Origin = Origin.CARRIED
+    reason: str = ""
+    ready_at_s: float | None = None
+    timings: FrameTimings = field(default_factory=FrameTimings)
+    bytes_up: int = 0
+    cloud_model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """A frame whose answer goes out now; ``late`` where it had to be settled by the clock."""
+
+    pending: Pending
+    late: bool
+
+
+class Resolver:
+    """The frames of one camera that have no answer yet, in order of capture.
+
+    ``margin_s`` before its deadline a frame is settled with what is there.
+    """
+
+    def __init__(self, margin_s: float) -> None:
+        self._margin_s = margin_s
+        self._frames: deque[FrameKey] = deque()
+        self._pending: dict[FrameKey, Pending] = {}
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def get(self, key: FrameKey) -> Pending | None:
+        return self._pending.get(key)
+
+    def admit(self, pending: Pending) -> None:
+        """Take in a frame; later than all before it."""
+        self._frames.append(pending.key)
+        self._pending[pending.key] = pending
+
+    def update(self, key: FrameKey, **changes: object) -> bool:
+        """Note progress; False when the frame has been settled already."""
+        pending = self._pending.get(key)
+        if pending is None:
+            return False
+        self._pending[key] = replace(pending, **changes)  # type: ignore[arg-type] # fields of Pending, checked there
+        return True
+
+    def due(self, now_s: float) -> list[Settlement]:
+        """Take out the frames whose answer can go out now, in order."""
+        out: list[Settlement] = []
+        while self._frames:
+            pending = self._pending[self._frames[0]]
+            if pending.phase in (Phase.CARRIED, Phase.SETTLED):
+                out.append(Settlement(pending, late=False))
+            elif now_s >= pending.deadline_s - self._margin_s:
+                out.append(Settlement(_by_the_clock(pending), late=True))
+            else:
+                break
+            del self._pending[self._frames.popleft()]
+        return out
+
+    def wake_at_s(self) -> float | None:
+        """The moment at which the first frame must be settled; None without frames."""
+        if not self._frames:
+            return None
+        return self._pending[self._frames[0]].deadline_s - self._margin_s
+
+
+def _by_the_clock(pending: Pending) -> Pending:
+    """The answer at the deadline: the edge's, or the tracks' where not even the small model was in time."""
+    if pending.phase is Phase.ASKED:
+        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason="cloud_late")
+    return replace(pending, phase=Phase.SETTLED, origin=Origin.CARRIED, reason="edge_late")

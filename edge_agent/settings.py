@@ -1,0 +1,81 @@
+"""What the agent can be told; made by the configuration, one frozen value per part."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edge_agent.candidates import CandidateSettings
+from edge_agent.capture.settings import CaptureSettings
+from edge_agent.tracking.tracks import TrackerSettings
+from pipeline.mosaic import MosaicSettings
+from pipeline.policies.change import ChangeSettings
+from pipeline.policies.offload import OffloadSettings
+
+Mode = Literal["adaptive", "edge_only", "cloud_only"]
+Polygon = tuple[tuple[float, float], ...]
+"""Corner points (x, y) in frame pixels, or as shares of the frame where every number is between 0 and 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """JPEG qualities (1 to 100) and the size of low-quality full frames in pixels."""
+
+    mosaic_quality: int = 60
+    frame_quality: int = 50
+    frame_width_px: int = 576
+    frame_height_px: int = 416
+
+
+@dataclass(frozen=True, slots=True)
+class CameraSettings:
+    """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class."""
+
+    name: str
+    capture: CaptureSettings
+    title: str = ""
+    sample_fps: float = 5.0
+    change_detection: Literal["adaptive", "uniform"] = "adaptive"
+    deadline_ms: float = 200.0
+    weight: float = 1.0
+    mode: Mode = "adaptive"
+    roi: Polygon = ()
+    masks: tuple[Polygon, ...] = ()
+    objects: frozenset[str] = frozenset()
+    publish: Literal["analysed", "all"] = "analysed"
+    change: ChangeSettings = field(default_factory=ChangeSettings)
+    tracker: TrackerSettings = field(default_factory=TrackerSettings)
+    candidates: CandidateSettings = field(default_factory=CandidateSettings)
+    offload: OffloadSettings = field(default_factory=OffloadSettings)
+    mosaic: MosaicSettings = field(default_factory=MosaicSettings)
+    images: ImageSettings = field(default_factory=ImageSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class UplinkSettings:
+    """The way to the cloud. ``uplink_kbps`` None is no limit; ``in_flight`` requests per camera at most.
+
+    ``min_score`` is what the larger model must reach for a detection; ``late_s`` is how long a late answer is still
+    of use.
+    """
+
+    tier: str = "cloud"
+    model: str = "nanodet-g"
+    uplink_kbps: float | None = 600.0
+    burst_s: float = 2.0
+    in_flight: int = 2
+    min_score: float = 0.5
+    late_s: float = 2.0
+    misses_to_open: int = 3
+    probe_every_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The whole agent. ``settle_margin_ms`` before the deadline an answer is settled with what is there."""
+
+    agent: str
+    cameras: tuple[CameraSettings, ...]
+    uplink: UplinkSettings = field(default_factory=UplinkSettings)
+    prefix: str = "foveate"
+    settle_margin_ms: float = 20.0
+    frames_in_flight: int = 8
+    """For sources that are not live: how many frames may be under way at once."""

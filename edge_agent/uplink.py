@@ -1,0 +1,285 @@
+"""The way to the cloud: requests out, answers in, never more than a bounded number under way.
+
+Requests go out on their own session, so that a picture never stands before a result. Per camera at most a set number
+is in flight; one more waits, and a newer one takes its place. What the way costs is measured, and a circuit breaker
+keeps requests from a way that is down.
+"""
+
+import asyncio
+import hashlib
+import itertools
+import secrets
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edge_agent.settings import UplinkSettings
+from edge_agent.workers import WorkerDirectory
+from pipeline.frames import FrameKey
+from pipeline.metrics.windows import Rate
+from pipeline.policies.breaker import Breaker, Circuit
+from pipeline.policies.latency import DurationEstimate
+from pipeline.policies.tokens import TokenBucket
+from pipeline.timing import Clock
+from pipeline.transport.base import Message, Outgoing, PublishStatus, Transport
+from pipeline.wire import topics
+from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state, encode_request
+from pipeline.wire.messages import Refusal, Reply, Request, WireCrop
+
+_NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
+"""Refusals that say the way is down, as opposed to busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock."""
+
+    key: FrameKey
+    kind: str
+    frame_width: int
+    frame_height: int
+    crops: tuple[WireCrop, ...]
+    jpeg: bytes
+    settle_at_s: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A worker's answer and what the round trip cost. ``network_ms`` is the round trip less the worker's own time."""
+
+    question: Question
+    reply: Reply
+    round_trip_ms: float
+    network_ms: float
+
+
+class AnswerListener(Protocol):
+    """A camera that asks. Called on the event loop, at most once for each question: a question whose time runs out is
+    settled by the camera's own clock, and its answer may still come late.
+    """
+
+    def answered(self, answer: Answer) -> None: ...
+
+    def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
+        """The answer will not come: ``shed`` where the way was busy rather than down."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a camera may expect of the cloud right now."""
+
+    reachable: bool
+    reason: str
+    round_trip_ms: float | None
+    tokens_bytes: float | None
+
+
+@dataclass(slots=True)
+class _Flight:
+    question: Question
+    sent_at_s: float
+    missed: bool = False
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One camera's part of the uplink."""
+
+    listener: AnswerListener
+    in_flight: int = 0
+    waiting: Question | None = None
+    rate: Rate = field(default_factory=lambda: Rate(10.0))
+
+
+class Uplink:
+    """See the module. ``bulk`` carries requests, ``control`` brings replies and announcements."""
+
+    def __init__(self, agent: str, settings: UplinkSettings, bulk: Transport, control: Transport, clock: Clock) -> None:
+        self._agent, self._settings, self._bulk, self._clock = agent, settings, bulk, clock
+        self._lanes: dict[str, _Lane] = {}
+        self._flights: dict[bytes, _Flight] = {}
+        self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
+        self._topic, self._reply_topic = topics.request(settings.tier, settings.model), topics.reply(agent)
+        self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
+        self._tokens = TokenBucket.full(settings.uplink_kbps, settings.burst_s, clock.now_s())
+        self._round_trip = DurationEstimate()
+        self._kick = asyncio.Event()
+        self.workers = WorkerDirectory()
+        self.counters: Counter[str] = Counter()
+        control.subscribe(self._reply_topic, self._on_reply)
+        control.subscribe(topics.ANY_WORKER, self._on_worker, qos=1)
+
+    def register(self, camera: str, listener: AnswerListener) -> None:
+        """Open a camera's lane; once, before it asks."""
+        self._lanes[camera] = _Lane(listener)
+
+    @property
+    def circuit(self) -> Circuit:
+        return self._breaker.circuit
+
+    def bytes_per_s(self, camera: str) -> float:
+        """What the camera has sent up lately."""
+        return self._lanes[camera].rate.bytes_per_s(self._clock.now_s())
+
+    def outlook(self, deviations: float) -> Outlook:
+        """What to expect now; the predicted round trip is the mean plus ``deviations`` deviations."""
+        now_s = self._clock.now_s()
+        self._tokens = self._tokens.at(now_s)
+        tokens = None if self._tokens.rate_bytes_s is None else self._tokens.level_bytes
+        reason = self._obstacle(now_s)
+        # A probe must not be held back by the estimate that it is there to renew.
+        round_trip = self._round_trip.tail_ms(deviations) if self._breaker.circuit is Circuit.CLOSED else None
+        return Outlook(not reason, reason, round_trip, tokens)
+
+    def _obstacle(self, now_s: float) -> str:
+        if not self._bulk.state.connected:
+            return "broker_down"
+        if not self.workers.serving(self._settings.tier, self._settings.model, now_s):
+            return "no_worker"
+        return "" if self._breaker.allows(now_s) else "circuit_open"
+
+    async def ask(self, question: Question) -> None:
+        """Send a question, or let it wait for its turn. The listener hears of the outcome."""
+        lane = self._lanes[question.key.camera]
+        if lane.in_flight < self._settings.in_flight:
+            await self._send(lane, question)
+            return
+        displaced, lane.waiting = lane.waiting, question
+        if displaced is not None:
+            self._give_up(lane, displaced, "displaced", shed=True)
+
+    async def _send(self, lane: _Lane, question: Question) -> None:
+        now_s = self._clock.now_s()
+        budget_ms = (question.settle_at_s - now_s) * 1000
+        if budget_ms <= 1.0:
+            self._give_up(lane, question, "too_late_to_send", shed=True)
+            return
+        correlation = self._session + next(self._numbers).to_bytes(8, "big")
+        payload = encode_request(self._request(question, budget_ms), question.jpeg)
+        self._flights[correlation] = _Flight(question, now_s)
+        lane.in_flight += 1
+        self._breaker = self._breaker.sent(now_s)
+        status = await self._bulk.publish(self._outgoing(question, payload, correlation, budget_ms))
+        if status is not PublishStatus.SENT:
+            del self._flights[correlation]
+            lane.in_flight -= 1
+            if status is PublishStatus.NOT_CONNECTED:
+                self._breaker = self._breaker.missed(self._clock.now_s())
+            self._give_up(lane, question, status.value, shed=status is PublishStatus.BACKLOG)
+            return
+        self._tokens = self._tokens.take(len(payload))
+        lane.rate.add(now_s, len(payload))
+        self.counters["sent"] += 1
+        self._kick.set()
+
+    def _request(self, question: Question, budget_ms: float) -> Request:
+        return Request(
+            agent=self._agent,
+            camera=question.key.camera,
+            epoch=question.key.epoch,
+            seq=question.key.seq,
+            budget_ms=budget_ms,
+            weight=question.weight,
+            kind="frame" if question.kind == "frame" else "mosaic",
+            frame_width=question.frame_width,
+            frame_height=question.frame_height,
+            crops=list(question.crops),
+            model=self._settings.model,
+            min_score=self._settings.min_score,
+        )
+
+    def _outgoing(self, question: Question, payload: bytes, correlation: bytes, budget_ms: float) -> Outgoing:
+        key = question.key
+        trace = hashlib.blake2b(
+            f"{self._agent}/{key.camera}/{key.epoch}/{key.seq}".encode(), digest_size=24
+        ).hexdigest()
+        return Outgoing(
+            topic=self._topic,
+            payload=payload,
+            response_topic=self._reply_topic,
+            correlation=correlation,
+            expiry_s=max(1, int(budget_ms / 1000 + 0.999)),
+            properties={"traceparent": f"00-{trace[:32]}-{trace[32:]}-01"},
+        )
+
+    def _give_up(self, lane: _Lane, question: Question, reason: str, *, shed: bool) -> None:
+        self.counters[reason] += 1
+        lane.listener.not_answered(question.key, reason, shed=shed)
+
+    def _on_worker(self, message: Message) -> None:
+        state = decode_worker_state(message.payload)
+        if isinstance(state, BadPayload):
+            self.counters["bad_worker_state"] += 1
+            return
+        self.workers.heard(state, self._clock.now_s())
+
+    def _on_reply(self, message: Message) -> None:
+        flight = self._flights.pop(message.correlation, None) if message.correlation and not message.retain else None
+        reply = decode_reply(message.payload)
+        if flight is None or isinstance(reply, BadPayload):
+            self.counters["unexpected_reply" if flight is None else "bad_reply"] += 1
+            if flight is not None:
+                self._land(flight)
+            return
+        now_s = self._clock.now_s()
+        self._land(flight)
+        if reply.refused is not None:
+            self._refused(flight, reply.refused, now_s)
+            return
+        round_trip_ms = (now_s - flight.sent_at_s) * 1000
+        self._round_trip = self._round_trip.add(round_trip_ms)
+        self._breaker = self._breaker.answered()
+        self.counters["late" if flight.missed else "answered"] += 1
+        network_ms = max(0.0, round_trip_ms - reply.total_ms)
+        lane = self._lanes[flight.question.key.camera]
+        lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
+
+    def _refused(self, flight: _Flight, refusal: Refusal, now_s: float) -> None:
+        down = refusal in _NO_ROUTE
+        self._breaker = self._breaker.missed(now_s) if down else self._breaker.answered()
+        self.counters[f"refused_{refusal.value}"] += 1
+        lane = self._lanes[flight.question.key.camera]
+        lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
+
+    def _land(self, flight: _Flight) -> None:
+        """Free the place of a flight that has not been given up before."""
+        if not flight.missed:
+            self._lanes[flight.question.key.camera].in_flight -= 1
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Watch over the flights: miss what is late, forget what is useless, send what waits. Until cancelled."""
+        while True:
+            self._kick.clear()
+            now_s = self._clock.now_s()
+            self._expire(now_s)
+            await self._send_waiting()
+            await self._until_next(now_s)
+
+    def _expire(self, now_s: float) -> None:
+        for correlation, flight in list(self._flights.items()):
+            if not flight.missed and now_s >= flight.question.settle_at_s:
+                self._land(flight)
+                flight.missed = True
+                self._breaker = self._breaker.missed(now_s)
+                self.counters["missed"] += 1
+            if now_s >= flight.question.settle_at_s + self._settings.late_s:
+                del self._flights[correlation]
+
+    async def _send_waiting(self) -> None:
+        for lane in self._lanes.values():
+            if lane.waiting is not None and lane.in_flight < self._settings.in_flight:
+                question, lane.waiting = lane.waiting, None
+                await self._send(lane, question)
+
+    async def _until_next(self, now_s: float) -> None:
+        moments = [
+            f.question.settle_at_s + (self._settings.late_s if f.missed else 0.0) for f in self._flights.values()
+        ]
+        wait_s = max(0.001, min(moments) - now_s) if moments else None
+        try:
+            await asyncio.wait_for(self._kick.wait(), wait_s)
+        except TimeoutError:
+            return
