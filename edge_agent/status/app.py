@@ -71,7 +71,7 @@ class _Pages:
         return _json(200 if status.ready else 503, ready=status.ready, reason=status.ready_reason)
 
     async def metrics(self) -> Response:
-        return Response(self._cache.metrics(), headers={"content-type": CONTENT_TYPE_LATEST})
+        return Response(await self._cache.metrics(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 def _no_picture(camera: CameraStatus) -> str:

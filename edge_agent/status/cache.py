@@ -1,5 +1,6 @@
 """One snapshot and one picture per camera for all viewers, so that viewers cost the pipeline nothing."""
 
+import asyncio
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class SnapshotCache:
         self._taken_at_s = 0.0
         self._json: bytes | None = None
         self._metrics: bytes | None = None
+        self._rendering = asyncio.Lock()
         self._pictures: dict[str, tuple[float, Picture | None]] = {}
 
     def status(self) -> AgentStatus:
@@ -52,12 +54,16 @@ class SnapshotCache:
             self._json = msgspec.json.encode(status)
         return self._json
 
-    def metrics(self) -> bytes:
-        """The present snapshot as Prometheus text."""
-        status = self.status()
-        if self._metrics is None:
-            self._metrics = self._render_metrics(status)
-        return self._metrics
+    async def metrics(self) -> bytes:
+        """The present snapshot as Prometheus text, written in a thread: with many cameras it takes milliseconds."""
+        async with self._rendering:
+            status = self.status()
+            if self._metrics is not None:
+                return self._metrics
+            text = await asyncio.to_thread(self._render_metrics, status)
+            if self._status is status:
+                self._metrics = text
+            return text
 
     def picture(self, camera: str) -> Picture | None:
         """The newest picture of a camera that the present snapshot names."""

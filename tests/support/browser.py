@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
@@ -29,7 +30,8 @@ async def serving(source: StatusSource, access: AccessSettings | None = None, po
     bound: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     app = create_app(source, access or AccessSettings())
     task = asyncio.create_task(serve(app, "127.0.0.1", port, listening=bound.set_result))
-    await asyncio.wait({task, bound}, return_when=asyncio.FIRST_COMPLETED)
+    either: set[asyncio.Future[Any]] = {task, bound}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
     try:
