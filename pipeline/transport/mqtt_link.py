@@ -26,6 +26,7 @@ from pipeline.transport.tls import tls_reason
 GOODBYE_S = 1.0
 _HEADER_ROOM_BYTES = 1024
 _MAX_BINARY_BYTES = 65_535
+_UNSPECIFIED = 0x80
 _TAKEN_OVER = 0x8E
 _NEEDS_A_PERSON = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x9C, 0x9D})
 """Reason codes: version, client id, password, rights, banned, method, moved."""
@@ -59,6 +60,7 @@ class MqttLink:
         self._client_id = client_id
         self._where = f"{settings.host}:{settings.port}"
         self._entered = False
+        self._end: ReasonCode | None = None
         self._pending: deque[tuple[MQTTMessageInfo, int]] = deque()
         self._awaited_bytes = 0
         self._packet_bytes = settings.packet_bytes
@@ -82,7 +84,7 @@ class MqttLink:
             logger=_library_log,
         )
         self._paho.connect_timeout = settings.connect_timeout_s
-        self._read_limits_on_connect()
+        self._listen_in()
 
     @property
     def _paho(self) -> Any:
@@ -97,9 +99,14 @@ class MqttLink:
         except aiomqtt.MqttError as error:
             raise self._not_made(error) from error
         finally:
-            # A thread that connects cannot be stopped; left alone it would connect for nobody.
-            await asyncio.wait({entering}, timeout=self._settings.connect_timeout_s)
-            self._entered = entering.done() and entering.exception() is None
+            if self._paho.socket() is None:
+                # The thread that dials cannot be stopped; left alone it would connect for nobody.
+                await asyncio.wait({entering}, timeout=self._settings.connect_timeout_s)
+            entering.cancel()
+            await asyncio.gather(entering, return_exceptions=True)
+            self._entered = not entering.cancelled() and entering.exception() is None
+        if self._paho.socket() is None:  # ended in the same read as it began: aiomqtt would wait for ever
+            raise self._ended()
 
     async def subscribe(self, filters: list[tuple[str, int]]) -> None:
         """Subscribe to all filters at once. Raises Lost, also where the broker refuses one."""
@@ -196,16 +203,21 @@ class MqttLink:
             or len(outgoing.payload) + sum(sizes) + _HEADER_ROOM_BYTES > self._packet_bytes
         )
 
-    def _read_limits_on_connect(self) -> None:
-        library_callback = self._paho.on_connect
+    def _listen_in(self) -> None:
+        """Note the limits that the broker states and the reason it gives for an end; aiomqtt passes on neither."""
+        connected, disconnected = self._paho.on_connect, self._paho.on_disconnect
 
         def on_connect(client: Any, userdata: Any, flags: Any, code: ReasonCode, properties: Properties | None) -> None:
             limit = getattr(properties, "MaximumPacketSize", None)
             if limit is not None:
                 self._packet_bytes = min(self._packet_bytes, limit)
-            library_callback(client, userdata, flags, code, properties)
+            connected(client, userdata, flags, code, properties)
 
-        self._paho.on_connect = on_connect
+        def on_disconnect(client: Any, userdata: Any, flags: Any, code: ReasonCode, properties: Any) -> None:
+            self._end = self._end or code
+            disconnected(client, userdata, flags, code, properties)
+
+        self._paho.on_connect, self._paho.on_disconnect = on_connect, on_disconnect
 
     def _not_made(self, error: aiomqtt.MqttError) -> Lost:
         if isinstance(error, MqttConnectError):
@@ -214,14 +226,22 @@ class MqttLink:
             return Lost(f"{self._where} refused the connection: {code}", needs_a_person=number in _NEEDS_A_PERSON)
         if isinstance(error.__context__, ssl.SSLError):
             return Lost(tls_reason(error.__context__, self._settings), needs_a_person=True)
-        return Lost(f"{self._where} cannot be reached: {error}")
+        return Lost(f"{self._where} cannot be reached: {self._told(error)}")
 
-    def _ended(self, error: aiomqtt.MqttError) -> Lost:
-        cause = error if isinstance(error, aiomqtt.MqttCodeError) else error.__cause__
-        code = cause.rc if isinstance(cause, aiomqtt.MqttCodeError) else None
-        if isinstance(code, ReasonCode) and code.value == _TAKEN_OVER:
+    def _ended(self, error: aiomqtt.MqttError | None = None) -> Lost:
+        number = None if self._end is None else self._end.value
+        if number == _TAKEN_OVER:
             return Lost(f"session taken over: another client of {self._where} has the client id {self._client_id!r}")
-        return Lost(f"the connection to {self._where} was lost: {error if code is None else code}")
+        if number == _UNSPECIFIED:  # also what paho says of a socket that closed
+            why = f"closed without a reason (if this repeats, look for another client with the id {self._client_id!r})"
+        else:
+            why = self._told(error) if self._end is None else str(self._end)
+        return Lost(f"the connection to {self._where} was lost: {why}")
+
+    def _told(self, error: aiomqtt.MqttError | None) -> str:
+        if str(error) == "Operation timed out":
+            return f"no answer within {self._settings.ack_timeout_s:g} s"
+        return str(error)
 
 
 class _Straight(asyncio.Queue[aiomqtt.Message]):  # noqa: TID251 - holds nothing
