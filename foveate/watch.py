@@ -37,20 +37,23 @@ async def watch(
     session = MqttTransport(MqttSettings.of(url, tls))
     lines = Lines(as_json)
     session.subscribe(topics.ANY_RESULT if camera is None else topics.result(camera), lines.take)
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(session.run())
-        try:
-            async with asyncio.timeout(connect_within_s):
-                await session.wait_connected()
-        except TimeoutError:
-            running.cancel()
+    running = asyncio.ensure_future(session.run())
+    ready = asyncio.ensure_future(session.wait_connected())
+    try:
+        await asyncio.wait({running, ready}, timeout=connect_within_s, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()  # raises: it ends by itself only over the TLS files
+        if not ready.done():
             raise BrokerError(
                 f"No connection to the broker {url} within {connect_within_s:g} s: {session.state.reason};"
                 " start one with 'foveate broker', or name another with --broker."
-            ) from None
+            )
         with contextlib.suppress(BrokenPipeError):  # the reader, say ``head``, has seen enough
             await lines.print_to(out)
+    finally:
         running.cancel()
+        ready.cancel()
+        await asyncio.gather(running, ready, return_exceptions=True)
 
 
 class Lines:

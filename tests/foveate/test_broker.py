@@ -1,0 +1,118 @@
+"""The embedded broker as a process."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from foveate.broker import EmbeddedBroker, check_ports
+from pipeline.errors import BrokerError, ConfigError
+from tests.support.brokers import HOST, Embedded, free_port
+
+
+@pytest.fixture
+def broker() -> Iterator[Embedded]:
+    started = Embedded()
+    started.start()
+    yield started
+    started.stop()
+
+
+def connects(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def test_it_takes_connections_on_both_ports_as_soon_as_it_has_started(broker: Embedded) -> None:
+    assert connects(broker.port)
+    assert connects(broker.port_v3)
+
+
+def test_it_is_a_process_of_its_own_and_its_ports_are_free_after_stop(broker: Embedded) -> None:
+    pid = broker.pid
+    assert pid is not None
+    assert pid != os.getpid()
+    broker.stop()
+    assert broker.pid is None
+    assert not psutil.pid_exists(pid)
+    check_ports(HOST, (broker.port, broker.port_v3))
+    broker.stop()  # twice does no harm
+
+
+def test_it_listens_on_this_machine_alone(broker: Embedded) -> None:
+    assert broker.pid is not None
+    listening = [one for one in psutil.Process(broker.pid).net_connections("inet") if one.status == "LISTEN"]
+    assert {(one.laddr.ip, one.laddr.port) for one in listening} == {(HOST, broker.port), (HOST, broker.port_v3)}
+
+
+def test_a_broker_that_was_killed_is_seen_and_can_be_started_again(broker: Embedded) -> None:
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGKILL)
+    assert broker._process is not None
+    broker._process.wait(5)
+    assert broker.pid is None
+    broker.start()
+    assert connects(broker.port)
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_port_in_use_is_one_sentence_that_names_it(taken: int) -> None:
+    ports = [free_port(), free_port()]
+    with socket.socket() as other:
+        other.bind((HOST, ports[taken]))
+        other.listen()
+        with pytest.raises(
+            BrokerError, match=f"cannot listen on {HOST}:{ports[taken]}: Address already in use"
+        ) as caught:
+            EmbeddedBroker(HOST, *ports).start()
+    assert caught.value.exit_code == 4
+
+
+def test_it_ends_when_its_parent_is_killed() -> None:
+    port = free_port()
+    script = f"""
+import sys
+from foveate.broker import EmbeddedBroker
+broker = EmbeddedBroker({HOST!r}, {port}, None)
+broker.start()
+print(broker.pid, flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait(5)
+        psutil.wait_procs([child], timeout=10)
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_command_runs_it_until_sigterm_and_ends_well() -> None:
+    port = free_port()
+    script = f"from foveate.broker import run_broker; run_broker({HOST!r}, {port}, None)"
+    with subprocess.Popen([sys.executable, "-c", script]) as process:
+        for _ in range(500):
+            if connects(port):
+                break
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 0
+
+
+@pytest.mark.parametrize("host", ["", "example.com", "1.2.3", "127.0.0.1:1883"])
+def test_a_host_that_is_no_address_is_a_configuration_error(host: str) -> None:
+    with pytest.raises(ConfigError, match="not an IP address"):
+        EmbeddedBroker(host)
+
+
+@pytest.mark.parametrize("ports", [(0,), (65_536,), (1883, 1883), (1883, -1)])
+def test_impossible_ports_are_a_configuration_error(ports: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="port"):
+        check_ports(HOST, tuple(free_port() if port == 1883 and len(set(ports)) > 1 else port for port in ports))
