@@ -101,8 +101,10 @@ def improve(model: onnx.ModelProto) -> onnx.ModelProto:
     for output in model.graph.output:
         kind, stride = output.name.split("_")
         surgery.set_shape(output, ["batch", f"cells_{stride}", CHANNELS[kind]])
+    surgery.canonicalise(model)
     halved = surgery.store_float16(model)
-    model.graph.name, model.producer_name = "nanodet-g", "foveate"
+    model.graph.name, model.producer_name, model.producer_version = "nanodet-g", "foveate", ""
+    model.graph.doc_string = ""  # holds the converter's folder, which differs from run to run
     model.ir_version = 8
     onnx.checker.check_model(model, full_check=True)
     print(f"{folded} pads folded, {freed} reshapes freed, {halved} weight tensors stored as float16 without loss")

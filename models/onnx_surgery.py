@@ -109,6 +109,52 @@ def drop_unused(model: ModelProto) -> None:
     del graph.value_info[:]
 
 
+def canonicalise(model: ModelProto) -> None:
+    """Order and name nodes and weights by the graph's structure alone, so that equal graphs become equal files."""
+    graph = model.graph
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    fixed = {value.name for value in (*graph.input, *graph.output)}
+    ordered = _depth_first(graph)
+    names: dict[str, str] = {}
+    for index, node in enumerate(ordered):
+        node.name = f"{node.op_type.lower()}_{index}"
+        for place, name in enumerate(node.input):
+            if name in tensors:
+                names.setdefault(name, f"{node.name}_input_{place}")
+        for place, name in enumerate(node.output):
+            if name and name not in fixed:
+                names[name] = node.name if place == 0 else f"{node.name}_{place}"
+    del graph.node[:]
+    graph.node.extend(ordered)
+    weights = [tensors[name] for name in names if name in tensors]
+    del graph.initializer[:]
+    graph.initializer.extend(weights)
+    for tensor in graph.initializer:
+        tensor.name = names[tensor.name]
+    rename(model, names)
+
+
+def _depth_first(graph: GraphProto) -> list[NodeProto]:
+    makers = {name: node for node in graph.node for name in node.output if name}
+    ordered: list[NodeProto] = []
+    done: set[str] = set()
+    stack = [output.name for output in reversed(graph.output)]
+    while stack:
+        name = stack[-1]
+        node = makers.get(name)
+        waiting = (
+            [] if node is None or name in done else [i for i in reversed(node.input) if i in makers and i not in done]
+        )
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        if node is not None and name not in done:
+            done.update(node.output)
+            ordered.append(node)
+    return ordered
+
+
 def store_float16(model: ModelProto, least_values: int = 16) -> int:
     """Store float32 initializers as float16 with a Cast, where not one bit is lost; the number of tensors stored so.
 

@@ -4,10 +4,13 @@
 domain 1 and version 2.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+VERSION_TAG = 1 << 3 | VARINT
+"""Every writer puts ir_version first; without it foreign bytes soon look like anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ def read_header(data: bytes) -> OnnxHeader:
         raise NotOnnxError("it is a web page, not a model")
     if start.startswith(b"version https://git-lfs"):
         raise NotOnnxError("it is a Git LFS pointer, not the model itself")
+    if data[0] != VERSION_TAG:
+        raise NotOnnxError("it is not an ONNX file")
     ir_version: int | None = None
     opsets: dict[str, int] = {}
     for field, value in _fields(data):
@@ -46,8 +51,7 @@ def read_header(data: bytes) -> OnnxHeader:
     return OnnxHeader(ir_version, opsets)
 
 
-def _fields(data: bytes) -> list[tuple[int, Any]]:
-    fields: list[tuple[int, Any]] = []
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -66,8 +70,7 @@ def _fields(data: bytes) -> list[tuple[int, Any]]:
             raise NotOnnxError("it is not an ONNX file")
         if at > len(data):
             raise NotOnnxError(f"it is cut off or damaged ({len(data)} bytes)")
-        fields.append((field, value))
-    return fields
+        yield field, value
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def _reason(message: str, header: OnnxHeader) -> str:
             f"it has opset {header.opsets.get(domain, '?')} of {domain} and onnxruntime {ort.__version__} supports "
             f"up to {limit}; export it with an older opset, or update onnxruntime"
         )
-    if "xternal data" in message:
+    if re.search(r"external data (path|file)", message, re.IGNORECASE):
         return "a side file with its weights (ONNX external data) is missing; put it beside the model"
     last = message.strip().splitlines()[-1].removeprefix("[ONNXRuntimeError] : ")
     return f"onnxruntime {ort.__version__} says: {last[-300:].rstrip('.')}"
