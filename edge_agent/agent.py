@@ -45,6 +45,7 @@ class Agent:
     ) -> None:
         self.settings, self.detector, self.links, self.started = settings, detector, links, wall_time()
         self._clock, self._record = clock, record
+        self._stop = asyncio.Event()
         self.publisher = Publisher(settings.agent, links.control)
         self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
         tools = Tools(
@@ -90,21 +91,28 @@ class Agent:
         running = {asyncio.create_task(c.run(), name=c.name): c.name for c in self.cameras}
         ends: dict[str, Ended | None] = {}
         waiting: set[asyncio.Task[Ended | None]] = set(running)
+        stop = asyncio.create_task(self._stop.wait(), name="stop")
         try:
-            while waiting:
-                done, _ = await asyncio.wait([*waiting, *background], return_when=asyncio.FIRST_COMPLETED)
-                for task in background:
-                    if task in done:
-                        task.result()  # a helper never ends by itself: this raises what ended it
-                        raise RuntimeError(f"{task.get_name()} ended unexpectedly")
-                for camera in [task for task in waiting if task in done]:
-                    ends[running[camera]] = camera.result()
-                    waiting.discard(camera)
+            while waiting and not stop.done():
+                done, _ = await asyncio.wait([*waiting, *background, stop], return_when=asyncio.FIRST_COMPLETED)
+                for helper in background:
+                    if helper in done:
+                        helper.result()  # a helper never ends by itself: this raises what ended it
+                        raise RuntimeError(f"{helper.get_name()} ended unexpectedly")
+                finished = waiting & done
+                for ended in finished:
+                    ends[running[ended]] = ended.result()
+                waiting -= finished
         finally:
+            stop.cancel()
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         return ends
+
+    def stop(self) -> None:
+        """Let ``run`` end soon and properly: frames under way are counted as stopped, the broker is told."""
+        self._stop.set()
 
     async def _wait_for_cloud(self, most_s: float) -> None:
         deadline_s = self._clock.now_s() + most_s
@@ -124,7 +132,7 @@ class Agent:
 @contextlib.asynccontextmanager
 async def _background(coroutines: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Run coroutines beside the body; they are cancelled and awaited when it ends."""
-    tasks = [asyncio.create_task(coroutine, name=coroutine.__qualname__) for coroutine in coroutines]
+    tasks = [asyncio.create_task(coroutine, name=f"agent/{number}") for number, coroutine in enumerate(coroutines)]
     try:
         yield tasks
     finally:

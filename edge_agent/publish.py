@@ -89,7 +89,7 @@ class RecordWriter:
     never silently.
     """
 
-    def __init__(self, write_lines: Callable[[bytes], None]) -> None:
+    def __init__(self, write_lines: Callable[[bytes], object]) -> None:
         self._write_lines = write_lines
         self._lines: list[bytes] = []
         self.lost = 0

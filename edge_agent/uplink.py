@@ -104,7 +104,7 @@ class Uplink:
         self._topic, self._reply_topic = topics.request(settings.tier, settings.model), topics.reply(agent)
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
         self._tokens = TokenBucket.full(settings.uplink_kbps, settings.burst_s, clock.now_s())
-        self._round_trip = DurationEstimate()
+        self._round_trip, self._measured_at_s = DurationEstimate(), float("-inf")
         self._kick = asyncio.Event()
         self.workers = WorkerDirectory()
         self.counters: Counter[str] = Counter()
@@ -129,8 +129,10 @@ class Uplink:
         self._tokens = self._tokens.at(now_s)
         tokens = None if self._tokens.rate_bytes_s is None else self._tokens.level_bytes
         reason = self._obstacle(now_s)
-        # A probe must not be held back by the estimate that it is there to renew.
-        round_trip = self._round_trip.tail_ms(deviations) if self._breaker.circuit is Circuit.CLOSED else None
+        # An estimate that keeps everything back would never be renewed: an old one counts as unknown, so that now and
+        # then a request goes out as a probe.
+        fresh = now_s - self._measured_at_s < self._settings.probe_every_s
+        round_trip = self._round_trip.tail_ms(deviations) if fresh else None
         return Outlook(not reason, reason, round_trip, tokens)
 
     def _obstacle(self, now_s: float) -> str:
@@ -229,7 +231,7 @@ class Uplink:
             self._refused(flight, reply.refused, now_s)
             return
         round_trip_ms = (now_s - flight.sent_at_s) * 1000
-        self._round_trip = self._round_trip.add(round_trip_ms)
+        self._round_trip, self._measured_at_s = self._round_trip.add(round_trip_ms), now_s
         self._breaker = self._breaker.answered()
         self.counters["late" if flight.missed else "answered"] += 1
         network_ms = max(0.0, round_trip_ms - reply.total_ms)

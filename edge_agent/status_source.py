@@ -1,0 +1,91 @@
+"""The agent as the status page sees it: a value made from counters, on demand."""
+
+from edge_agent.agent import Agent
+from edge_agent.board import Board
+from edge_agent.camera import Camera
+from edge_agent.drawing import annotated_jpeg
+from edge_agent.status.snapshot import AgentStatus, CameraStatus, WorkerStatus
+from edge_agent.workers import KnownWorker
+from pipeline.results import CameraState
+from pipeline.timing import Clock, rfc3339, wall_time
+
+_READY_STATES = frozenset({CameraState.LIVE, CameraState.FINISHED, CameraState.DARK, CameraState.FROZEN})
+
+
+class AgentStatusSource:
+    """Implements StatusSource for a running agent."""
+
+    def __init__(self, agent: Agent, broker: str, version: str, clock: Clock) -> None:
+        self._agent, self._broker, self._version, self._clock = agent, broker, version, clock
+
+    def picture(self, camera: str) -> tuple[int, bytes] | None:
+        board = next((c.board for c in self._agent.cameras if c.name == camera), None)
+        if board is None or board.picture is None:
+            return None
+        return board.picture.result.seq, annotated_jpeg(board.picture)
+
+    def status(self) -> AgentStatus:
+        agent, now_s = self._agent, self._clock.now_s()
+        link = agent.links.control.state
+        ready_reason = self._unready()
+        return AgentStatus(
+            agent=agent.settings.agent,
+            version=self._version,
+            started=rfc3339(agent.started),
+            now=rfc3339(wall_time()),
+            broker=self._broker,
+            broker_connected=link.connected,
+            broker_reason=link.reason,
+            cloud=agent.uplink.circuit.value,
+            cameras=[self._camera(camera, now_s) for camera in agent.cameras],
+            workers=[_worker(known, now_s) for known in agent.uplink.workers.all()],
+            models={"edge": f"{agent.detector.name}@{agent.detector.version}"},
+            ready=not ready_reason,
+            ready_reason=ready_reason,
+        )
+
+    def _unready(self) -> str:
+        if not self._agent.links.control.state.connected:
+            return f"the broker is not connected: {self._agent.links.control.state.reason}"
+        states = [camera.board.state for camera in self._agent.cameras]
+        if not any(state in _READY_STATES for state in states):
+            return "no camera is live: " + ", ".join(f"{c.name} is {c.board.state.value}" for c in self._agent.cameras)
+        return ""
+
+    def _camera(self, camera: Camera, now_s: float) -> CameraStatus:
+        board: Board = camera.board
+        counts = board.ledger.snapshot()
+        return CameraStatus(
+            name=camera.name,
+            title=camera.settings.title or camera.name,
+            state=board.state.value,
+            reason=board.reason,
+            since=rfc3339(board.since),
+            captured=counts.captured,
+            capture_fps=board.captured_rate.events_per_s(now_s),
+            analysed_fps=board.analysed_rate.events_per_s(now_s),
+            finals=counts.finals,
+            drops=counts.drops,
+            in_flight=counts.in_flight,
+            deadline_ms=camera.settings.deadline_ms,
+            deadline_hit_ratio=board.hit_ratio,
+            latency=board.recent_latency(now_s),
+            segments=board.segments(now_s),
+            lambda_edge=board.lambda_edge,
+            uplink_kbit_s=self._agent.uplink.bytes_per_s(camera.name) * 8 / 1000,
+            counts=board.counts,
+            picture_seq=board.picture.result.seq if board.picture else None,
+        )
+
+
+def _worker(known: KnownWorker, now_s: float) -> WorkerStatus:
+    state, fault = known.state, known.fault(now_s)
+    return WorkerStatus(
+        worker=state.worker,
+        online=not fault,
+        reason=fault,
+        tier=state.tier,
+        models=[f"{m.name}@{m.version}" for m in state.models],
+        queue_length=state.queue_length,
+        infer_ms_p95=state.infer_ms_p95,
+    )

@@ -1,0 +1,6 @@
+"""``python -m foveate``."""
+
+from foveate.cli import main
+
+if __name__ == "__main__":
+    main()

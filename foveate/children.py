@@ -1,0 +1,138 @@
+"""The processes that an all-in-one run starts beside itself: kept alive, measured, ended with it."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import psutil
+
+from cloud_worker.settings import WorkerSettings
+from pipeline.errors import FoveateError
+from pipeline.timing import Clock
+from pipeline.transport.settings import MqttSettings
+
+_log = logging.getLogger(__name__)
+FIRST_RESTART_S = 1.0
+MOST_RESTART_S = 30.0
+
+
+class Child(Protocol):
+    """A process of ours. ``start`` and ``stop`` block; ``pid`` is None while it does not run."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOrder:
+    """All that a worker process needs to know."""
+
+    worker: WorkerSettings
+    mqtt: MqttSettings
+    models_dir: Path | None
+
+
+class WorkerProcess:
+    """A worker in a process of its own.
+
+    Its order goes in as one line of JSON on standard input, so that secrets stay out of the process list; when the
+    input closes the worker ends, so it never outlives this process.
+    """
+
+    def __init__(self, order: WorkerOrder) -> None:
+        self._order = order
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs or before it started."""
+        return self._process.poll() if self._process is not None else None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "foveate.worker_child"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        if self._process.stdin is not None:
+            self._process.stdin.write(msgspec.json.encode(self._order, enc_hook=str) + b"\n")
+            self._process.stdin.flush()
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(4.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """CPU seconds used so far and the largest resident memory seen, in MiB."""
+
+    cpu_s: float
+    rss_mb: float
+
+
+class Meter:
+    """Adds up what a role costs, over all processes that have played it."""
+
+    def __init__(self) -> None:
+        self._cpu_s: dict[int, float] = {}
+        self._rss_mb = 0.0
+
+    def sample(self, pids: Sequence[int]) -> None:
+        """Read the processes' figures; those that are gone keep their last ones."""
+        rss_bytes = 0
+        for pid in pids:
+            try:
+                process = psutil.Process(pid)
+                with process.oneshot():
+                    times = process.cpu_times()
+                    rss_bytes += process.memory_info().rss
+                self._cpu_s[pid] = times.user + times.system
+            except psutil.Error:
+                continue
+        self._rss_mb = max(self._rss_mb, rss_bytes / 2**20)
+
+    def usage(self) -> Usage:
+        return Usage(sum(self._cpu_s.values()), self._rss_mb)
+
+
+async def keep_alive(name: str, child: Child, clock: Clock, retire: Callable[[], bool]) -> None:
+    """Start a child again whenever it has ended, after 1 s doubling to 30 s; until cancelled.
+
+    ``retire`` is asked first; True gives the child up for good.
+    """
+    delay_s, started_s = FIRST_RESTART_S, clock.now_s()
+    while True:
+        await asyncio.sleep(0.2)
+        if child.pid is not None:
+            continue
+        if retire():
+            return
+        delay_s = FIRST_RESTART_S if clock.now_s() - started_s > MOST_RESTART_S else min(MOST_RESTART_S, delay_s * 2)
+        _log.warning("the %s has ended; starting it again in %.0f s", name, delay_s / 2)
+        await asyncio.sleep(delay_s / 2)
+        started_s = clock.now_s()
+        try:
+            await asyncio.to_thread(child.start)
+        except FoveateError as error:
+            _log.warning("the %s could not be started again: %s", name, error)

@@ -1,0 +1,220 @@
+"""The all-in-one run: broker, worker, agent and status page, from start to summary."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import webbrowser
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+
+from edge_agent.agent import Agent, Links
+from edge_agent.capture.base import VideoSource
+from edge_agent.capture.open import open_source
+from edge_agent.capture.settings import CaptureSettings
+from edge_agent.pools import Pools
+from edge_agent.publish import Publisher, RecordWriter
+from edge_agent.status.app import create_app
+from edge_agent.status.server import serve as serve_page
+from edge_agent.status_source import AgentStatusSource
+from foveate import summary
+from foveate.broker import EmbeddedBroker
+from foveate.children import Meter, WorkerOrder, WorkerProcess, keep_alive
+from foveate.plan import Outputs, Plan
+from foveate.progress import Progress
+from pipeline.detectors.base import Detector
+from pipeline.detectors.loading import load_detector
+from pipeline.errors import ConfigError, ModelError
+from pipeline.results import CameraState
+from pipeline.timing import MonotonicClock
+from pipeline.transport.backoff import Backoff
+from pipeline.transport.mqtt import MqttTransport
+from pipeline.transport.settings import MqttSettings
+
+_log = logging.getLogger(__name__)
+WAIT_FOR_CLOUD_S = 10.0
+STOP_LIMIT_S = 4.0
+SOURCE_FAILED = 3
+_FAILED_STATES = frozenset({CameraState.INVALID_INPUT, CameraState.UNSUPPORTED_CODEC, CameraState.AUTH_FAILED})
+
+
+class Run:
+    """One run of a plan."""
+
+    def __init__(self, plan: Plan, outputs: Outputs, console: Console) -> None:
+        self._plan, self._outputs, self._console = plan, outputs, console
+        self._clock = MonotonicClock()
+        self._meters = {"agent": Meter(), "worker": Meter(), "broker": Meter()}
+        self._broker: EmbeddedBroker | None = None
+        self._worker: WorkerProcess | None = None
+
+    async def go(self) -> int:
+        """Run to the end; returns the exit code. Raises FoveateError before anything has started to run."""
+        plan = self._plan
+        with _record_file(self._outputs.record) as record, contextlib.ExitStack() as children:
+            await self._start_children(children)
+            detector = await asyncio.to_thread(self._load)
+            with Pools.threads() as pools:
+                links = self._links()
+                agent = Agent(plan.agent, detector, links, pools, self._clock, self._open, record)
+                started_s = self._clock.now_s()
+                async with self._around(agent):
+                    code = await self._until_done(agent)
+                duration_s = self._clock.now_s() - started_s
+                self._measure()
+        self._finish(agent, duration_s)
+        return code
+
+    def _open(self, capture: CaptureSettings) -> VideoSource:
+        return open_source(capture, self._clock)
+
+    def _load(self) -> Detector:
+        model = self._plan.edge_model
+        return load_detector(
+            model.name, input_size=model.input_size, threads=model.threads, models_dir=self._plan.models_dir
+        )
+
+    async def _start_children(self, stack: contextlib.ExitStack) -> None:
+        plan = self._plan
+        if plan.embedded is not None:
+            self._broker = EmbeddedBroker(plan.embedded.host, plan.embedded.port, plan.embedded.port_v3)
+            stack.callback(self._broker.stop)
+            await asyncio.to_thread(self._broker.start)
+        if plan.worker is not None:
+            self._worker = WorkerProcess(WorkerOrder(plan.worker, plan.mqtt, plan.models_dir))
+            stack.callback(self._worker.stop)
+            self._worker.start()
+
+    def _links(self) -> Links:
+        settings, backoff = self._plan.mqtt, Backoff()
+        agent = self._plan.agent.agent
+        control = MqttTransport(_named(settings, f"{agent}-control"), will=Publisher.will(agent), backoff=backoff)
+        return Links(MqttTransport(_named(settings, f"{agent}-bulk"), backoff=backoff), control)
+
+    @contextlib.asynccontextmanager
+    async def _around(self, agent: Agent) -> AsyncIterator[None]:
+        """Page, progress, measuring and care for the children, beside the agent."""
+        async with asyncio.TaskGroup() as beside:
+            tasks = [beside.create_task(self._sample(), name="meter")]
+            if self._broker is not None:
+                tasks.append(beside.create_task(keep_alive("broker", self._broker, self._clock, lambda: False)))
+            if self._worker is not None:
+                tasks.append(
+                    beside.create_task(keep_alive("worker", self._worker, self._clock, self._worker_is_hopeless))
+                )
+            if self._plan.web.enabled:
+                tasks.append(beside.create_task(self._serve_page(agent), name="page"))
+            tasks.append(beside.create_task(Progress(self._console, agent.cameras).run(), name="progress"))
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    def _worker_is_hopeless(self) -> bool:
+        """A worker that refuses its model or its configuration will refuse it again."""
+        code = self._worker.exit_code if self._worker is not None else None
+        if code in (ConfigError.exit_code, ModelError.exit_code):
+            _log.error("the worker has given up (its own words stand above); the edge answers alone")
+            return True
+        return False
+
+    async def _serve_page(self, agent: Agent) -> None:
+        web, plan = self._plan.web, self._plan
+        broker = f"{plan.mqtt.host}:{plan.mqtt.port}" + (" (embedded)" if plan.embedded else "")
+        source = AgentStatusSource(agent, broker, version("foveate"), self._clock)
+
+        def listening(port: int) -> None:
+            address = f"http://{web.access.host}:{port}/"
+            self._console.print(f"status page  [link={address}]{address}[/link]")
+            if self._outputs.open_browser and _has_display():
+                webbrowser.open(address)
+
+        await serve_page(create_app(source, web.access, self._clock), web.access.host, web.port, listening)
+
+    async def _until_done(self, agent: Agent) -> int:
+        """Run the agent until its sources end or a signal comes."""
+        with _stopped_by_signals() as stop:
+            wait_s = WAIT_FOR_CLOUD_S if self._plan.worker is not None else 2.0
+            running = asyncio.create_task(agent.run(wait_s), name="agent")
+            stopping = asyncio.create_task(stop.wait(), name="signals")
+            try:
+                await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopping.cancel()
+                agent.stop()
+        try:
+            ends = await asyncio.wait_for(running, STOP_LIMIT_S)
+        except TimeoutError:
+            _log.warning("the agent did not stop within %.0f s", STOP_LIMIT_S)
+            return 0
+        failed = [name for name, end in ends.items() if end is not None and end.state in _FAILED_STATES]
+        return SOURCE_FAILED if failed else 0
+
+    async def _sample(self) -> None:
+        while True:
+            self._measure()
+            await asyncio.sleep(0.5)
+
+    def _measure(self) -> None:
+        own = psutil.Process()
+        others = {child.pid for child in (self._broker, self._worker) if child is not None}
+        readers = [child.pid for child in own.children() if child.pid not in others]
+        self._meters["agent"].sample([own.pid, *readers])
+        for role, child in (("worker", self._worker), ("broker", self._broker)):
+            if child is not None and child.pid is not None:
+                self._meters[role].sample([child.pid])
+
+    def _finish(self, agent: Agent, duration_s: float) -> None:
+        usage = {role: meter.usage() for role, meter in self._meters.items()}
+        result = summary.summary(agent.cameras, usage, duration_s)
+        summary.show(result, self._console)
+        if self._outputs.summary is not None:
+            self._outputs.summary.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def _named(settings: MqttSettings, client_id: str) -> MqttSettings:
+    return settings if settings.client_id is not None else replace(settings, client_id=client_id)
+
+
+def _has_display() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or os.name == "nt"
+
+
+@contextlib.contextmanager
+def _record_file(path: Path | None) -> Iterator[RecordWriter | None]:
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("wb")
+    except OSError as error:
+        raise ConfigError(f"the record file {path} cannot be written: {error.strerror}; name another one") from error
+    with file:
+        yield RecordWriter(file.write)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[asyncio.Event]:
+    """An event that the first SIGINT or SIGTERM sets; a second one ends the process at once."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,98 @@
+"""What a run came to: one value for people and for ``--summary``."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from edge_agent.board import Board
+from edge_agent.camera import Camera
+from foveate.children import Usage
+from pipeline.metrics.histogram import LogHistogram
+
+
+def summary(cameras: Iterable[Camera], usage: dict[str, Usage], duration_s: float) -> dict[str, Any]:
+    """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes."""
+    cameras = list(cameras)
+    whole = _part([c.board for c in cameras], max((c.settings.deadline_ms for c in cameras), default=0.0))
+    return {
+        **whole,
+        "duration_s": round(duration_s, 3),
+        "cpu_s": {role: round(u.cpu_s, 2) for role, u in usage.items()},
+        "rss_mb": {role: round(u.rss_mb, 1) for role, u in usage.items()},
+        "cameras": {
+            c.name: {"state": c.board.state.value, "reason": c.board.reason, **_part([c.board], c.settings.deadline_ms)}
+            for c in cameras
+        },
+    }
+
+
+def _part(boards: list[Board], deadline_ms: float) -> dict[str, Any]:
+    ledgers = [board.ledger.snapshot() for board in boards]
+    finals: Counter[str] = Counter()
+    drops: Counter[str] = Counter()
+    latency, analysed = LogHistogram(), LogHistogram()
+    for board, ledger in zip(boards, ledgers, strict=True):
+        finals.update(ledger.finals)
+        drops.update(ledger.drops)
+        latency.merge(board.latency)
+        analysed.merge(board.latency_analysed)
+    answered = sum(finals.values())
+    cloud = finals["cloud"] + finals["fused"]
+    looked = answered - finals["carried"]
+    return {
+        "captured": sum(ledger.captured for ledger in ledgers),
+        "finals": {k: v for k, v in finals.items() if v},
+        "drops": {k: v for k, v in drops.items() if v},
+        "in_flight": sum(ledger.in_flight for ledger in ledgers),
+        "invariant_ok": all(ledger.invariant_ok for ledger in ledgers),
+        "latency_ms": _percentiles(latency),
+        "latency_analysed_ms": _percentiles(analysed),
+        "deadline_ms": deadline_ms,
+        "deadline_hit_ratio": round(sum(b.on_time for b in boards) / answered, 6) if answered else None,
+        "bytes_up": sum(board.bytes_up for board in boards),
+        "jpeg_all_bytes": sum(_jpeg_all_bytes(b, ledger.captured) for b, ledger in zip(boards, ledgers, strict=True)),
+        "lambda_edge": round(1 - cloud / looked, 4) if looked else None,
+        "late_answers": sum(board.counters["late_answers"] for board in boards),
+    }
+
+
+def _jpeg_all_bytes(board: Board, captured: int) -> int:
+    """What every captured frame as JPEG would have taken, from the frames that were measured."""
+    if not board.jpeg_samples:
+        return 0
+    return round(board.jpeg_sample_bytes / board.jpeg_samples * captured)
+
+
+def _percentiles(histogram: LogHistogram) -> dict[str, float | None]:
+    values = {f"p{p}": histogram.percentile(p) for p in (50, 95, 99)} | {"max": histogram.greatest}
+    return {name: None if value is None else round(value, 2) for name, value in values.items()}
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print a summary for people."""
+    table = Table(title="Foveate", show_header=False, title_justify="left", box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    latency = result["latency_analysed_ms"]
+    ratio = result["deadline_hit_ratio"]
+    jpeg = result["jpeg_all_bytes"]
+    share = f" ({result['bytes_up'] / jpeg:.1%} of JPEG of every frame)" if jpeg else ""
+    table.add_row("frames", f"{result['captured']} captured in {result['duration_s']:.1f} s")
+    table.add_row("answered", ", ".join(f"{n} {origin}" for origin, n in sorted(result["finals"].items())) or "none")
+    table.add_row("dropped", ", ".join(f"{n} {why}" for why, n in sorted(result["drops"].items())) or "none")
+    if latency["p50"] is not None:
+        table.add_row("latency", f"P50 {latency['p50']:.0f} ms, P99 {latency['p99']:.0f} ms, analysed frames")
+    if ratio is not None:
+        table.add_row("on time", f"{ratio:.2%} within {result['deadline_ms']:.0f} ms")
+    if result["lambda_edge"] is not None:
+        table.add_row("lambda", f"{result['lambda_edge']:.1%} of the analysed frames answered without the cloud")
+    table.add_row("uplink", f"{result['bytes_up'] / 1e6:.2f} MB{share}")
+    table.add_row("CPU", ", ".join(f"{role} {s:.1f} s" for role, s in result["cpu_s"].items()))
+    table.add_row("memory", ", ".join(f"{role} {m:.0f} MB" for role, m in result["rss_mb"].items()))
+    for name, camera in result["cameras"].items():
+        reason = f": {camera['reason']}" if camera["reason"] else ""
+        table.add_row(name, f"{camera['state']}{reason}")
+    console.print(table)
