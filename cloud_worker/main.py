@@ -77,6 +77,9 @@ def _stopped_by_signals(service: WorkerService) -> Iterator[None]:
         loop.add_signal_handler(number, on_signal, number)
     try:
         yield
+    except asyncio.CancelledError:
+        if len(seen) < 2:
+            raise  # cancelled by whoever called serve
     finally:
         for number in signals:
             loop.remove_signal_handler(number)

@@ -36,8 +36,9 @@ class Outbox:
         self._changed.set()
 
     async def wait_empty(self) -> None:
-        """Return once every reply is sent or lost."""
-        await self._empty.wait()
+        """Return at a moment at which every reply is sent or lost."""
+        while not self._empty.is_set():  # one may have been put in since the event woke us
+            await self._empty.wait()
 
     async def run(self) -> None:
         """Send until cancelled. A reply that cannot be sent now is worth nothing later, so it is not kept."""

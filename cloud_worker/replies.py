@@ -13,7 +13,7 @@ from pipeline.wire.codec import encode_reply
 from pipeline.wire.messages import Refusal, Reply, Request, WireCrop, WireDetection
 
 DETAIL_CHARACTERS = 400
-LEAST_INSIDE = 0.5
+LEAST_INSIDE = 0.65
 """A box with less of its area than this inside its crop was seen across a gap: only the mosaic joins the two."""
 
 
@@ -107,8 +107,8 @@ def per_crop(found: Detections, crops: Sequence[WireCrop], min_score: float) -> 
     """Detections per crop, in the order of ``crops``, boxes ``xyxy`` cut to the crop and in its pixels.
 
     ``found`` is in pixels of the sent picture. A detection belongs to the crop that holds its centre; one whose
-    centre lies in a gap, or whose larger part lies outside its crop, is dropped, and so is one that is not finite or
-    below ``min_score``.
+    centre lies in a gap, or that has over a third of its area outside its crop, is dropped, and so is one that is not
+    finite or below ``min_score``.
     """
     result: list[list[WireDetection]] = [[] for _ in crops]
     sound = np.isfinite(found.xyxy).all(axis=1) & (found.score >= min_score) & (found.score <= 1)

@@ -154,12 +154,10 @@ class WorkerService:
         except TimeoutError:
             logger.warning("the model did not finish within %.1f s and is left behind", limit_s / 2)
             self._batcher.abandon_run(stopping)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s / 4):
-                await self._outbox.wait_empty()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s / 4):
-                await self._announcer.farewell(self._settings.worker)
+        for last in (self._announcer.farewell(self._settings.worker), self._outbox.wait_empty()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s / 4):
+                    await last
 
     def _on_message(self, message: Message) -> None:
         self._received += 1

@@ -109,20 +109,25 @@ class DeadlineBatching:
         if size == view.max_batch:
             return Fire(size, BatchReason.FULL)
         if size < waiting:
-            fits = _fits(view, size + 1)
-            return Fire(size, BatchReason.NO_GAIN if fits else BatchReason.DEADLINE)
+            return Fire(size, self._why_not_larger(view, size + 1))
         return self._company(view, size)
 
     def _best_size(self, view: BatchView, waiting: int) -> int:
-        best = 1
+        best = proven = 1
         for size in range(2, waiting + 1):
             if not _fits(view, size):
                 break
             gain = view.times.gain(size)
-            untried = gain is None and size <= 2 * best
-            if untried or (gain is not None and gain >= self.least_gain):
+            if gain is None and size <= 2 * proven:
                 best = size
+            elif gain is not None and gain >= self.least_gain:
+                best = proven = size
         return best
+
+    def _why_not_larger(self, view: BatchView, larger: int) -> BatchReason:
+        if not _fits(view, larger):
+            return BatchReason.DEADLINE
+        return BatchReason.IDLE if view.times.gain(larger) is None else BatchReason.NO_GAIN
 
     def _company(self, view: BatchView, size: int) -> Fire | Wait:
         times, larger = view.times, size + 1

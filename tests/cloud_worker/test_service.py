@@ -1,23 +1,425 @@
 """The worker as its clients see it: one reply per request, in time or with a reason."""
 
 import asyncio
+import math
 
+import pytest
+
+from cloud_worker.announce import offline
+from pipeline.errors import ModelError
 from pipeline.timing import run_virtual
-from tests.support.detectors import ScriptedDetector
-from tests.support.workers import bench, make_request
+from pipeline.transport.base import Message, Outgoing
+from pipeline.wire import topics
+from pipeline.wire.codec import BadPayload, decode_worker_state, encode_request
+from pipeline.wire.messages import Refusal, WireCrop, WorkerState
+from tests.support.detectors import POISON_GREY, ScriptedDetector, grey_picture, jpeg_of
+from tests.support.workers import Bench, bench, make_request
+
+
+def on_gpu(batch: int) -> float:
+    return 0.018 + 0.002 * batch
+
+
+def labels(made: Bench, correlation: bytes) -> list[str]:
+    return [found.label for crop in made.requester.reply_to(correlation).detections for found in crop]
 
 
 def test_a_request_is_answered_once_with_its_key_and_durations() -> None:
     async def scene() -> None:
-        async with bench([ScriptedDetector(run_s=lambda _batch: 0.02)]) as made:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.02)], decode_s=0.003) as made:
             sent = await made.requester.send(make_request(7), grey=80)
             await asyncio.sleep(1)
             reply = made.requester.reply_to(sent)
             assert reply.key == ("a1", "plaza", 1, 7)
             assert (reply.worker, reply.model, reply.model_version, reply.refused) == ("w0", "m", "1", None)
-            [[found]] = reply.detections
-            assert (found.label, found.box) == ("grey80", (8, 8, 24, 24))
-            assert abs(reply.infer_ms - 20) < 0.01
-            assert abs(reply.total_ms - 20) < 0.01
+            assert (reply.detections[0][0].label, reply.detections[0][0].box) == ("grey80", (8, 8, 24, 24))
+            assert reply.queue_ms == pytest.approx(3)
+            assert reply.infer_ms == pytest.approx(20)
+            assert reply.total_ms == pytest.approx(23)
+            assert (reply.batch_wait_ms, reply.batch_size) == (0, 1)
 
     run_virtual(scene())
+
+
+def test_the_trace_context_of_a_request_travels_back() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector()]) as made:
+            seen: list[Message] = []
+            made.requester.transport.subscribe(topics.reply("a2"), seen.append)
+            payload = encode_request(make_request(1, agent="a2"), jpeg_of(grey_picture(80)))
+            await made.requester.transport.publish(
+                Outgoing(
+                    topics.request("cloud", "m"),
+                    payload,
+                    response_topic=topics.reply("a2"),
+                    correlation=b"1",
+                    properties={"traceparent": "00-aa-bb-01", "other": "x"},
+                )
+            )
+            await asyncio.sleep(1)
+            assert [each.properties for each in seen] == [{"traceparent": "00-aa-bb-01"}]
+
+    run_virtual(scene())
+
+
+def test_in_a_batch_each_bad_item_fails_alone_and_each_answer_goes_to_its_requester() -> None:
+    """Case E03: 8 crops, number 3 a truncated JPEG, number 5 already expired, number 6 of another size."""
+
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=on_gpu)
+        async with bench([detector], batch="fixed_window", batch_window_ms=20.0) as made:
+            sent: dict[int, bytes] = {}
+            for i in range(1, 9):
+                request = make_request(i, camera=f"cam{i % 4}", budget_ms=5.0 if i == 5 else 500.0)
+                if i == 3:
+                    cut = encode_request(request, jpeg_of(grey_picture(24)))[:-20]
+                    sent[i] = await made.requester.send_bytes(cut, str(i))
+                else:
+                    sent[i] = await made.requester.send(request, grey=8 * i, size=(96, 64) if i == 6 else (64, 64))
+            await asyncio.sleep(1)
+            assert made.requester.reply_to(sent[3]).refused is Refusal.BAD_PAYLOAD
+            assert made.requester.reply_to(sent[5]).refused is Refusal.EXPIRED
+            for i in (1, 2, 4, 6, 7, 8):
+                assert made.requester.reply_to(sent[i]).key == ("a1", f"cam{i % 4}", 1, i)
+                assert labels(made, sent[i]) == [f"grey{8 * i}"]
+            assert sorted(map(sorted, detector.batches)) == [[8, 16, 32, 56, 64], [48]]
+
+    run_virtual(scene())
+
+
+def test_a_batch_that_raises_is_retried_one_by_one_once() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(fails=lambda greys: len(greys) > 1 or POISON_GREY in greys)
+        async with bench([detector], batch="fixed_window") as made:
+            greys = [8, 16, POISON_GREY, 24]
+            sent = [await made.requester.send(make_request(i), grey=grey) for i, grey in enumerate(greys)]
+            await asyncio.sleep(1)
+            assert detector.batches == [greys, [8], [16], [POISON_GREY], [24]]
+            assert [made.requester.reply_to(one).refused for one in sent] == [None, None, Refusal.FAILED, None]
+            assert "cannot run" in made.requester.reply_to(sent[2]).detail
+            assert [labels(made, sent[i]) for i in (0, 1, 3)] == [["grey8"], ["grey16"], ["grey24"]]
+
+    run_virtual(scene())
+
+
+def test_a_retry_that_would_come_too_late_is_not_run() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=lambda _batch: 0.1, fails=lambda greys: len(greys) > 1)
+        async with bench([detector], batch="fixed_window") as made:
+            sent = [await made.requester.send(make_request(i, budget_ms=150.0), grey=8 * i) for i in range(3)]
+            await asyncio.sleep(1)
+            assert [made.requester.reply_to(one).refused for one in sent] == [None, Refusal.EXPIRED, Refusal.EXPIRED]
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize(("batch", "window_ms"), [("deadline", 0.0), ("none", 0.0), ("fixed_window", 20.0)])
+def test_a_lone_request_never_waits_longer_than_its_policy_says(batch: str, window_ms: float) -> None:
+    """Case E04, first half: one request per second."""
+
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=on_gpu)], batch=batch, batch_window_ms=20.0) as made:
+            sent = []
+            for i in range(10):
+                sent.append(await made.requester.send(make_request(i)))
+                await asyncio.sleep(1)
+            for one in sent:
+                reply = made.requester.reply_to(one)
+                assert reply.queue_ms <= window_ms + 0.1
+                assert reply.batch_wait_ms <= reply.queue_ms
+
+    run_virtual(scene())
+
+
+def test_a_burst_runs_in_full_batches() -> None:
+    """Case E04, second half: 50 at once, at most 8 together."""
+
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=on_gpu)
+        async with bench([detector], batch="fixed_window", batch_window_ms=20.0) as made:
+            sent = [await made.requester.send(make_request(i), grey=8 * (i % 30)) for i in range(50)]
+            await asyncio.sleep(2)
+            assert [len(greys) for greys in detector.batches] == [8] * 6 + [2]
+            waits_ms = sorted(made.requester.reply_to(one).queue_ms for one in sent)
+            assert waits_ms[math.ceil(0.95 * 50) - 1] <= math.ceil(50 / 8) * on_gpu(8) * 1e3 + 20
+
+    run_virtual(scene())
+
+
+def test_the_deadline_policy_learns_to_batch_where_it_gains() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=on_gpu)
+        async with bench([detector]) as made:
+            for burst in range(6):
+                for i in range(16):
+                    await made.requester.send(make_request(100 * burst + i))
+                await asyncio.sleep(0.6)
+            assert max(map(len, detector.batches)) == 8
+            assert made.services[0].statistics().batches["full"] > 0
+
+    run_virtual(scene())
+
+
+def test_the_deadline_policy_runs_one_at_a_time_where_batches_gain_nothing() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=lambda batch: 0.02 * batch)
+        async with bench([detector]) as made:
+            for burst in range(6):
+                for i in range(16):
+                    await made.requester.send(make_request(100 * burst + i))
+                await asyncio.sleep(0.6)
+            assert sum(len(greys) > 1 for greys in detector.batches) <= 1, "one trial, and then no more"
+
+    run_virtual(scene())
+
+
+def test_past_saturation_about_the_capacity_is_answered_and_all_of_it_in_time() -> None:
+    """Two and a half times as many as one thread can do: a queue without deadlines would be late with everything."""
+
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda batch: 0.02 * batch)]) as made:
+            sent = []
+            for i in range(500):
+                sent.append(await made.requester.send(make_request(i, budget_ms=100.0)))
+                await asyncio.sleep(0.008)
+            await asyncio.sleep(1)
+            replies = [made.requester.reply_to(one) for one in sent]
+            answered = [reply for reply in replies if reply.refused is None]
+            assert len(answered) >= 0.95 * 500 * 0.008 / 0.02
+            assert sum(reply.total_ms > 100.001 for reply in answered) <= 5
+            reasons = {reply.refused for reply in replies} - {None}
+            assert reasons <= {Refusal.INFEASIBLE, Refusal.EXPIRED}
+
+    run_virtual(scene())
+
+
+def test_more_than_the_queue_holds_is_refused_at_once() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.1)], queue_capacity=2, batch="none") as made:
+            sent = [await made.requester.send(make_request(i, budget_ms=900.0)) for i in range(5)]
+            await asyncio.sleep(0.001)
+            early = [made.requester.reply_to(one) for one in sent if one in made.requester.replies]
+            assert {reply.refused for reply in early} == {Refusal.QUEUE_FULL}
+            await asyncio.sleep(2)
+            assert sum(made.requester.reply_to(one).refused is None for one in sent) == 5 - len(early)
+            assert len(early) >= 2
+
+    run_virtual(scene())
+
+
+def test_the_queue_is_bounded_in_bytes_with_the_decoded_picture_counted() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector()], queue_capacity_bytes=64 * 64 * 3 + 2000) as made:
+            fits = await made.requester.send(make_request(1))
+            too_big = await made.requester.send(make_request(2), size=(128, 64))
+            await asyncio.sleep(1)
+            assert made.requester.reply_to(fits).refused is None
+            assert made.requester.reply_to(too_big).refused is Refusal.QUEUE_FULL
+
+    run_virtual(scene())
+
+
+def test_what_cannot_be_done_in_time_is_refused_at_once_when_run_times_are_known() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=lambda _batch: 0.1)
+        async with bench([detector]) as made:
+            first = await made.requester.send(make_request(1, budget_ms=30.0))
+            await asyncio.sleep(0.5)
+            assert made.requester.reply_to(first).refused is None, "nothing was known yet: it is the measurement"
+            second = await made.requester.send(make_request(2, budget_ms=90.0))
+            await asyncio.sleep(0.001)
+            assert made.requester.reply_to(second).refused is Refusal.INFEASIBLE
+            third = await made.requester.send(make_request(3, budget_ms=110.0))
+            await asyncio.sleep(0.5)
+            assert made.requester.reply_to(third).refused is None
+            assert len(detector.batches) == 2
+
+    run_virtual(scene())
+
+
+def test_bad_requests_are_refused_each_with_its_reason_and_the_next_good_one_is_answered() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector()
+        async with bench([detector], pixel_limit=10_000) as made:
+            whole = encode_request(make_request(1), jpeg_of(grey_picture(80)))
+            header = whole[: whole.index(b"\xff\xd8")]
+            other = encode_request(make_request(5), jpeg_of(grey_picture(80)))
+            huge = other[: other.index(b"\xff\xd8")]
+            no_data = bytes.fromhex("ffd8ffc0000b080040004001011100ffd9")
+            claims = {
+                "garbage": (b"\x00" * 50, Refusal.BAD_PAYLOAD),
+                "nothing": (b"", Refusal.BAD_PAYLOAD),
+                "half": (whole[: len(whole) // 2], Refusal.BAD_PAYLOAD),
+                "size and no data": (header + no_data, Refusal.BAD_PAYLOAD),
+                "65,500 x 65,500": (huge + no_data.replace(b"\x00\x40\x00\x40", b"\xff\xdc" * 2), Refusal.TOO_LARGE),
+            }
+            for name, (payload, expected) in claims.items():
+                sent = await made.requester.send_bytes(payload, name)
+                await asyncio.sleep(0.1)
+                assert made.requester.reply_to(sent).refused is expected, name
+            sent = await made.requester.send_bytes(
+                encode_request(make_request(2, model="n"), jpeg_of(grey_picture(80))), "model"
+            )
+            large = await made.requester.send(make_request(3), size=(128, 128))
+            good = await made.requester.send(make_request(4))
+            await asyncio.sleep(0.1)
+            assert made.requester.reply_to(sent).refused is Refusal.UNKNOWN_MODEL
+            assert made.requester.reply_to(large).refused is Refusal.TOO_LARGE
+            assert made.requester.reply_to(good).refused is None
+
+    run_virtual(scene())
+
+
+def test_requests_that_are_retained_or_name_no_reply_topic_are_ignored_and_counted() -> None:
+    """Case D05."""
+
+    async def scene() -> None:
+        detector = ScriptedDetector()
+        async with bench([detector]) as made:
+            payload = encode_request(make_request(1), jpeg_of(grey_picture(80)))
+            topic = topics.request("cloud", "m")
+            await made.requester.transport.publish(Outgoing(topic, payload, correlation=b"1"))
+            reply_topic = topics.reply("a1")
+            await made.requester.transport.publish(Outgoing(topic, payload, response_topic=reply_topic))
+            stored = Message(topic, payload, retain=True, response_topic=reply_topic, correlation=b"1")
+            made.services[0]._on_message(stored)
+            await asyncio.sleep(1)
+            assert made.services[0].statistics().ignored == {"no_address": 2, "retained": 1}
+            assert (made.requester.replies, detector.batches) == ({}, [])
+
+    run_virtual(scene())
+
+
+def test_a_duplicate_is_run_and_answered_once() -> None:
+    """Case D06."""
+
+    async def scene() -> None:
+        detector = ScriptedDetector()
+        async with bench([detector]) as made:
+            for wait_s in (0.0, 0.01, 1.0):
+                await made.requester.send(make_request(1))
+                await asyncio.sleep(wait_s)
+            other = await made.requester.send(make_request(1, camera="gate"))
+            await asyncio.sleep(1)
+            assert len(detector.batches) == 2
+            assert made.requester.replies.keys() == {other}
+            assert len(made.requester.replies[other]) == 2
+            assert made.services[0].statistics().ignored == {"duplicate": 2}
+
+    run_virtual(scene())
+
+
+def test_two_workers_share_the_load_and_when_one_dies_the_other_takes_it_all() -> None:
+    """Case D10: 200 numbered requests, one of two workers killed half-way."""
+
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _: 0.004), ScriptedDetector(run_s=lambda _: 0.004)]) as made:
+            states: list[WorkerState | BadPayload] = []
+            sent = []
+            for i in range(200):
+                sent.append(await made.requester.send(make_request(i)))
+                await asyncio.sleep(0.005)
+                if i == 99:
+                    for _ in range(3):
+                        sent.append(await made.requester.send(make_request(1000 + len(sent))))
+                    made.kill_first()
+            await asyncio.sleep(1)
+            replies = [made.requester.reply_to(one) for one in sent if one in made.requester.replies]
+            by_worker = {name: [reply.seq for reply in replies if reply.worker == name] for name in ("w0", "w1")}
+            assert 40 <= len(by_worker["w0"]) <= 55
+            assert set(range(100, 200)) <= set(by_worker["w1"])
+            lost = len(sent) - len(replies)
+            assert 1 <= lost <= 3, "only what the dead worker held is lost"
+
+            made.requester.transport.subscribe(topics.ANY_WORKER, lambda message: states.append(read(message)))
+            made.requester.transport.abort()
+            await made.requester.transport.wait_connected()
+            await asyncio.sleep(0.1)
+            told = {state.worker: state.online for state in states if isinstance(state, WorkerState)}
+            assert told == {"w0": False, "w1": True}
+
+    run_virtual(scene())
+
+
+def read(message: Message) -> WorkerState | BadPayload:
+    return decode_worker_state(message.payload)
+
+
+def test_stopping_refuses_what_is_queued_answers_what_runs_and_says_goodbye() -> None:
+    async def scene() -> None:
+        states: list[WorkerState | BadPayload] = []
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.3)], batch="none") as made:
+            made.requester.transport.subscribe(topics.ANY_WORKER, lambda message: states.append(read(message)))
+            running = await made.requester.send(make_request(1, budget_ms=5000.0))
+            await asyncio.sleep(0.1)
+            queued = await made.requester.send(make_request(2, budget_ms=5000.0))
+            await asyncio.sleep(0.1)
+            made.services[0].stop()
+            await asyncio.sleep(0.001)
+            late = await made.requester.send(make_request(3, budget_ms=5000.0))
+            started_s = asyncio.get_running_loop().time()
+            await made.tasks[0]
+            assert asyncio.get_running_loop().time() - started_s < 0.2
+            await asyncio.sleep(0.1)
+            assert made.requester.reply_to(running).refused is None
+            assert made.requester.reply_to(queued).refused is Refusal.STOPPING
+            assert made.requester.reply_to(late).refused is Refusal.STOPPING
+            last = states[-1]
+            assert isinstance(last, WorkerState)
+            assert (last.worker, last.online) == ("w0", False)
+
+    run_virtual(scene())
+
+
+def test_a_model_that_hangs_does_not_keep_a_stopped_worker() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 3600.0)]) as made:
+            held = await made.requester.send(make_request(1, budget_ms=9000.0))
+            await asyncio.sleep(0.1)
+            made.services[0].stop()
+            started_s = asyncio.get_running_loop().time()
+            await made.tasks[0]
+            assert asyncio.get_running_loop().time() - started_s < 5
+            await asyncio.sleep(0.1)
+            assert made.requester.reply_to(held).refused is Refusal.STOPPING
+
+    run_virtual(scene())
+
+
+def test_a_part_that_fails_ends_the_worker_with_its_own_error() -> None:
+    async def scene() -> None:
+        made = Bench()
+        service = made.add_worker(ScriptedDetector())
+
+        async def broken() -> None:
+            raise ModelError("the model is gone")
+
+        service._decoder.run = broken  # type: ignore[method-assign]  # one part is made to fail
+        with pytest.raises(ModelError, match="the model is gone"):
+            await made.tasks[0]
+
+    run_virtual(scene())
+
+
+def test_one_reply_goes_to_every_request_with_an_address_and_the_counters_add_up() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector()], queue_capacity=3) as made:
+            for i in range(40):
+                request = make_request(i, budget_ms=30.0 + 10 * (i % 7), crops=[WireCrop((0, 0, 9, 9), (0, 0, 9, 9))])
+                await made.requester.send(request)
+                await asyncio.sleep(0.004 * (i % 4))
+            await made.requester.send_bytes(b"?", "bad")
+            await asyncio.sleep(1)
+            assert all(len(replies) == 1 for replies in made.requester.replies.values())
+            assert len(made.requester.replies) == 41
+            done = made.services[0].statistics()
+            assert done.received == 41 == done.answered + sum(done.refused.values())
+            assert (done.queued, done.ignored, done.replies_lost) == (0, {}, {})
+
+    run_virtual(scene())
+
+
+def test_the_will_is_the_offline_announcement() -> None:
+    will = offline("w0")
+    assert (will.topic, will.retain, will.qos) == ("foveate/v1/worker/w0", True, 1)
+    assert decode_worker_state(will.payload) == WorkerState(worker="w0", online=False)

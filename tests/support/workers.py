@@ -98,6 +98,14 @@ class Bench:
         self.tasks.append(asyncio.create_task(service.run()))
         return service
 
+    def kill_first(self) -> None:
+        """End the oldest worker as a killed process ends: no goodbye, and the broker publishes its will."""
+        self.services.pop(0)
+        transport = self.transports.pop(0)
+        transport.abort()
+        transport._hub = MemoryHub()  # its session must not be taken up again before the cancellation arrives
+        self.tasks.pop(0).cancel()
+
     async def connected(self) -> None:
         for transport in (self.requester.transport, *self.transports):
             await transport.wait_connected()

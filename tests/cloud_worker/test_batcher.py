@@ -1,0 +1,125 @@
+"""The batcher gives each job its one outcome and predicts what is ahead of a newcomer."""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from cloud_worker.batcher import Answered, Batcher, Outcome, Policies, Refused
+from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.queue import RequestQueue
+from cloud_worker.replies import Durations
+from pipeline.detections import Detections
+from pipeline.frames import Image
+from pipeline.geometry import Size
+from pipeline.policies.admission import AdmissionBounds, DeadlineAdmission
+from pipeline.policies.batch import NoBatching
+from pipeline.timing import LoopClock, run_virtual
+from pipeline.wire.messages import Refusal
+from tests.support.workers import make_request
+
+PICTURE = np.zeros((64, 64, 3), np.uint8)
+STOPPING = Refused(Refusal.STOPPING, "the worker is stopping")
+
+
+class SlowModels:
+    """Every run takes 100 ms of virtual time."""
+
+    async def detect(self, model: str, images: Sequence[Image], min_score: float) -> list[Detections] | str:
+        await asyncio.sleep(0.1)
+        return [Detections.none()] * len(images)
+
+
+class Stand:
+    """A batcher with its queue, run on the current loop; ``outcomes`` are in the order of delivery."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[int, Outcome, Durations]] = []
+        self.queue = RequestQueue()
+        policies = Policies(DeadlineAdmission(), AdmissionBounds(8, 10**9), NoBatching(), max_batch=1)
+        self.batcher = Batcher(policies, self.queue, SlowModels(), LoopClock(), self._deliver)
+        self.task = asyncio.create_task(self.batcher.run())
+
+    def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
+        self.outcomes.append((job.request.seq, outcome, spent))
+
+    def submit(self, seq: int, budget_s: float) -> Refused | None:
+        """Admit a job and hand in its picture at once."""
+        now_s = asyncio.get_running_loop().time()
+        address = ReplyAddress("foveate/v1/rep/a1", b"c")
+        job = Job(make_request(seq), memoryview(b""), Size(64, 64), address, now_s, now_s + budget_s)
+        refused = self.batcher.admit(job)
+        if refused is None:
+            assert self.queue.next_encoded() is job
+            assert self.queue.decoded(job, PICTURE)
+            self.batcher.wake()
+        return refused
+
+
+def test_the_rest_of_the_running_batch_is_ahead_of_a_newcomer() -> None:
+    async def scene() -> None:
+        stand = Stand()
+        assert stand.submit(1, budget_s=1.0) is None
+        await asyncio.sleep(0.5)
+        assert stand.submit(2, budget_s=1.0) is None
+        await asyncio.sleep(0.03)
+        refused = stand.submit(3, budget_s=0.169)
+        assert refused is not None
+        assert refused.refusal is Refusal.INFEASIBLE
+        assert refused.detail == "needs 70.0 ms for what is ahead and 100.0 ms to run, 169.0 ms are left"
+        assert stand.submit(4, budget_s=0.171) is None
+        await asyncio.sleep(0.5)
+        assert [seq for seq, outcome, _ in stand.outcomes if isinstance(outcome, Answered)] == [1, 2, 4]
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+def test_what_is_queued_with_a_later_deadline_is_not_ahead() -> None:
+    async def scene() -> None:
+        stand = Stand()
+        assert stand.submit(1, budget_s=1.0) is None
+        await asyncio.sleep(0.5)
+        for seq in (2, 3, 4):
+            assert stand.submit(seq, budget_s=9.0) is None
+        await asyncio.sleep(0.01)
+        assert stand.submit(5, budget_s=0.2) is None
+        await asyncio.sleep(1)
+        assert [seq for seq, _, _ in stand.outcomes] == [1, 2, 5, 3, 4]
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+def test_an_abandoned_run_has_had_its_outcome_when_its_answer_comes() -> None:
+    async def scene() -> None:
+        stand = Stand()
+        stand.submit(1, budget_s=1.0)
+        await asyncio.sleep(0.05)
+        stand.batcher.abandon_run(STOPPING)
+        await asyncio.sleep(1)
+        [(seq, outcome, spent)] = stand.outcomes
+        assert (seq, outcome) == (1, STOPPING)
+        assert spent.total_ms == pytest.approx(50)
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+def test_a_job_that_is_never_decoded_is_refused_when_its_time_is_up() -> None:
+    async def scene() -> None:
+        stand = Stand()
+        now_s = asyncio.get_running_loop().time()
+        address = ReplyAddress("foveate/v1/rep/a1", b"c")
+        stand.batcher.admit(Job(make_request(1), memoryview(b""), Size(64, 64), address, now_s, now_s + 0.2))
+        await asyncio.sleep(0.199)
+        assert stand.outcomes == []
+        await asyncio.sleep(0.002)
+        [(_, outcome, _)] = stand.outcomes
+        assert isinstance(outcome, Refused)
+        assert outcome.refusal is Refusal.EXPIRED
+        assert (len(stand.queue), stand.queue.held_bytes) == (0, 0)
+        stand.task.cancel()
+
+    run_virtual(scene())

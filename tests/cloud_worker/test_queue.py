@@ -1,0 +1,143 @@
+"""The queue keeps the order of urgency and loses nothing."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.queue import RequestQueue
+from pipeline.geometry import Size
+from tests.support.workers import make_request
+
+PICTURE = np.zeros((64, 64, 3), np.uint8)
+
+
+def job(seq: int, deadline_s: float = 1.0, weight: float = 1.0, size: Size = Size(64, 64), model: str = "m") -> Job:  # noqa: B008 - frozen
+    request = make_request(seq, weight=weight, model=model)
+    return Job(request, memoryview(b"12345"), size, ReplyAddress("foveate/v1/rep/a1", b"c"), 0.0, deadline_s)
+
+
+def decode_all(queue: RequestQueue) -> list[int]:
+    order = []
+    while (encoded := queue.next_encoded()) is not None:
+        order.append(encoded.request.seq)
+        assert queue.decoded(encoded, PICTURE)
+    return order
+
+
+def test_the_earliest_deadline_comes_first_then_the_higher_weight_then_the_earlier_arrival() -> None:
+    queue = RequestQueue()
+    for each in (job(1, 2.0), job(2, 1.0, weight=1.0), job(3, 1.0, weight=5.0), job(4, 1.0, weight=5.0)):
+        queue.add(each)
+    assert decode_all(queue) == [3, 4, 2, 1]
+    group = queue.ready_group()
+    assert group is not None
+    assert [each.request.seq for each in group.jobs] == [3, 4, 2, 1]
+
+
+def test_only_jobs_of_one_model_and_one_size_bucket_form_a_group() -> None:
+    queue = RequestQueue()
+    for each in (
+        job(1, 1.0, size=Size(61, 40)),
+        job(2, 2.0, size=Size(64, 64)),
+        job(3, 3.0, size=Size(65, 64)),
+        job(4, 4.0, model="other"),
+    ):
+        queue.add(each)
+    decode_all(queue)
+    group = queue.ready_group()
+    assert group is not None
+    assert [each.request.seq for each in group.jobs] == [1, 2]
+    assert group.others_wait
+
+
+def test_a_job_that_is_not_decoded_yet_is_in_no_group_and_cannot_be_taken() -> None:
+    queue = RequestQueue()
+    waiting = job(1)
+    queue.add(waiting)
+    assert queue.ready_group() is None
+    with pytest.raises(KeyError):
+        queue.take((waiting,))
+    assert len(queue) == 1
+
+
+def test_a_picture_that_comes_after_its_job_has_left_is_turned_away() -> None:
+    queue = RequestQueue()
+    queue.add(job(1))
+    leaving = queue.next_encoded()
+    assert leaving is not None
+    assert queue.remove(leaving)
+    assert not queue.remove(leaving)
+    assert not queue.decoded(leaving, PICTURE)
+    queue.add(job(1))
+    assert not queue.decoded(leaving, PICTURE), "another job with the same key is not the one that left"
+
+
+def test_a_key_is_queued_once() -> None:
+    queue = RequestQueue()
+    queue.add(job(1))
+    with pytest.raises(ValueError, match="already queued"):
+        queue.add(job(1))
+
+
+def test_the_bytes_held_are_those_of_the_jpeg_and_of_the_picture_to_come() -> None:
+    queue = RequestQueue()
+    one = job(1, size=Size(10, 20))
+    queue.add(one)
+    assert queue.held_bytes == 5 + 600
+    queue.remove(one)
+    assert queue.held_bytes == 0
+
+
+def test_only_what_is_at_least_as_urgent_is_ahead_of_a_newcomer() -> None:
+    queue = RequestQueue()
+    for each in (job(1, 1.0), job(2, 2.0), job(3, 3.0, size=Size(96, 64))):
+        queue.add(each)
+    assert queue.ahead_of(2.0) == {("m", Size(64, 64)): 2}
+    assert queue.ahead_of(3.0) == {("m", Size(64, 64)): 2, ("m", Size(96, 64)): 1}
+
+
+def _take_group(queue: RequestQueue, size: int) -> list[Job]:
+    group = queue.ready_group()
+    if group is None:
+        return []
+    taken = group.jobs[: 1 + size % 4]
+    assert len(queue.take(taken)) == len(taken)
+    assert len({each.kind for each in taken}) == 1
+    ranks = [(each.deadline_s, -each.request.weight, each.request.seq) for each in taken]
+    assert ranks == sorted(ranks)
+    return list(taken)
+
+
+def _decode_next(queue: RequestQueue, _: int) -> list[Job]:
+    encoded = queue.next_encoded()
+    if encoded is not None:
+        assert queue.decoded(encoded, PICTURE)
+    return []
+
+
+def _remove_some(queue: RequestQueue, number: int) -> list[Job]:
+    return queue.remove_where(lambda each: each.deadline_s <= number)
+
+
+STEPS: list[Callable[[RequestQueue, int], list[Job]]] = [_take_group, _decode_next, _remove_some]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 7), st.integers(0, 2), st.sampled_from([64, 96]))))
+def test_every_job_leaves_exactly_once_whatever_the_order_of_events(steps: list[tuple[int, int, int, int]]) -> None:
+    queue = RequestQueue()
+    added: list[int] = []
+    left: list[int] = []
+    for seq, (step, number, weight, width) in enumerate(steps):
+        if step < len(STEPS):
+            left += [each.request.seq for each in STEPS[step](queue, number)]
+        else:
+            queue.add(job(seq, float(number), float(weight), Size(width, 64)))
+            added.append(seq)
+        assert len(queue) == len(added) - len(left)
+    left += [each.request.seq for each in queue.remove_where(lambda _each: True)]
+    assert sorted(left) == added
+    assert (len(queue), queue.held_bytes, queue.earliest_deadline_s) == (0, 0, None)

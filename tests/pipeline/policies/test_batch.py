@@ -1,0 +1,174 @@
+"""When a batch closes, and how large it is."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.policies.batch import (
+    BATCH_KINDS,
+    BatchReason,
+    BatchView,
+    DeadlineBatching,
+    Fire,
+    FixedWindow,
+    NoBatching,
+    Wait,
+)
+
+
+@dataclass(frozen=True)
+class TableTimes:
+    """Run times given outright: typical by batch size, P95 a factor above; sizes not in the table are unknown."""
+
+    by_batch_s: dict[int, float] = field(default_factory=dict)
+    tail: float = 1.2
+
+    def typical_s(self, batch: int) -> float | None:
+        return self.by_batch_s.get(batch)
+
+    def p95_s(self, batch: int) -> float | None:
+        return None if batch not in self.by_batch_s else self.by_batch_s[batch] * self.tail
+
+    def gain(self, batch: int) -> float | None:
+        if batch not in self.by_batch_s or 1 not in self.by_batch_s:
+            return None
+        return 1 - self.by_batch_s[batch] / (batch * self.by_batch_s[1])
+
+
+CPU = TableTimes({n: 0.020 * n for n in range(1, 9)})
+GPU = TableTimes({n: 0.018 + 0.002 * n for n in range(1, 9)})
+
+
+def view(waiting: int, times: TableTimes, **changes: object) -> BatchView:
+    made = BatchView(
+        now_s=10.0,
+        deadlines_s=tuple(10.2 + 0.001 * i for i in range(waiting)),
+        oldest_arrival_s=10.0,
+        next_arrival_s=None,
+        others_wait=False,
+        max_batch=8,
+        times=times,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]  # the fields of BatchView, by name
+
+
+def test_without_batching_one_runs_at_once() -> None:
+    assert NoBatching().decide(view(5, GPU)) == Fire(1, BatchReason.IDLE)
+
+
+def test_a_fixed_window_waits_for_its_end_or_a_full_batch() -> None:
+    policy = FixedWindow(0.02)
+    assert policy.decide(view(3, GPU)) == Wait(10.02)
+    assert policy.decide(view(3, GPU, now_s=10.02)) == Fire(3, BatchReason.WINDOW)
+    assert policy.decide(view(9, GPU)) == Fire(8, BatchReason.FULL)
+
+
+def test_a_lone_request_runs_at_once_when_no_company_is_expected() -> None:
+    assert DeadlineBatching().decide(view(1, GPU)) == Fire(1, BatchReason.IDLE)
+
+
+def test_a_lone_request_runs_at_once_when_company_comes_too_late_to_pay() -> None:
+    assert DeadlineBatching().decide(view(1, GPU, next_arrival_s=10.019)) == Fire(1, BatchReason.IDLE)
+
+
+def test_company_that_pays_is_waited_for() -> None:
+    assert DeadlineBatching().decide(view(1, GPU, next_arrival_s=10.010)) == Wait(10.010)
+
+
+def test_company_that_is_overdue_is_not_waited_for() -> None:
+    assert DeadlineBatching().decide(view(1, GPU, next_arrival_s=10.0)) == Fire(1, BatchReason.IDLE)
+
+
+def test_nothing_is_waited_for_while_other_work_is_ready() -> None:
+    assert DeadlineBatching().decide(view(1, GPU, next_arrival_s=10.010, others_wait=True)) == Fire(1, BatchReason.IDLE)
+
+
+def test_the_earliest_deadline_closes_the_batch() -> None:
+    closing = view(1, GPU, next_arrival_s=10.010, deadlines_s=(10.033,))
+    assert DeadlineBatching().decide(closing) == Fire(1, BatchReason.DEADLINE)
+
+
+def test_a_machine_on_which_batches_gain_nothing_runs_one_at_a_time_and_never_waits() -> None:
+    assert DeadlineBatching().decide(view(1, CPU, next_arrival_s=10.001)) == Fire(1, BatchReason.NO_GAIN)
+    assert DeadlineBatching().decide(view(8, CPU)) == Fire(1, BatchReason.NO_GAIN)
+
+
+def test_a_backlog_runs_as_one_full_batch_where_that_gains() -> None:
+    assert DeadlineBatching().decide(view(20, GPU)) == Fire(8, BatchReason.FULL)
+
+
+def test_a_batch_is_no_larger_than_its_most_urgent_member_can_bear() -> None:
+    tight = view(8, GPU, deadlines_s=(10.0315, *(10.2,) * 7))
+    assert DeadlineBatching().decide(tight) == Fire(4, BatchReason.DEADLINE)
+
+
+def test_batch_sizes_never_run_are_tried_by_doubling() -> None:
+    assert DeadlineBatching().decide(view(8, TableTimes({1: 0.02}))) == Fire(2, BatchReason.IDLE)
+    assert DeadlineBatching().decide(view(8, TableTimes({1: 0.02, 2: 0.022}))) == Fire(4, BatchReason.IDLE)
+
+
+def test_a_size_that_gained_nothing_is_not_tried_doubled() -> None:
+    assert DeadlineBatching().decide(view(8, TableTimes({1: 0.02, 2: 0.04}))) == Fire(1, BatchReason.NO_GAIN)
+
+
+times = st.one_of(
+    st.just(CPU),
+    st.just(GPU),
+    st.dictionaries(st.integers(1, 16), st.floats(0.0001, 0.5)).map(TableTimes),
+)
+
+
+@given(
+    kind=st.sampled_from(sorted(BATCH_KINDS)),
+    lefts_s=st.lists(st.floats(0.0001, 1), min_size=1, max_size=20).map(sorted),
+    next_s=st.none() | st.floats(-1, 1),
+    waited_s=st.floats(0, 1),
+    others_wait=st.booleans(),
+    max_batch=st.integers(1, 16),
+    known=times,
+)
+def test_every_decision_is_sound(
+    kind: str,
+    lefts_s: list[float],
+    next_s: float | None,
+    waited_s: float,
+    others_wait: bool,
+    max_batch: int,
+    known: TableTimes,
+) -> None:
+    now_s = 100.0
+    seen = BatchView(
+        now_s=now_s,
+        deadlines_s=tuple(now_s + left_s for left_s in lefts_s),
+        oldest_arrival_s=now_s - waited_s,
+        next_arrival_s=None if next_s is None else now_s + next_s,
+        others_wait=others_wait,
+        max_batch=max_batch,
+        times=known,
+    )
+    decision = BATCH_KINDS[kind](0.01).decide(seen)
+    if isinstance(decision, Fire):
+        assert 1 <= decision.size <= min(len(lefts_s), max_batch)
+        if kind == "deadline" and decision.size > 1:
+            run_s = known.p95_s(decision.size)
+            assert run_s is None or now_s + run_s <= seen.deadlines_s[0]
+        return
+    assert decision.until_s > now_s
+    assert kind != "none"
+    if kind == "deadline":
+        larger_s = known.p95_s(min(len(lefts_s), max_batch) + 1)
+        assert not others_wait
+        assert larger_s is not None
+        assert decision.until_s + larger_s <= seen.deadlines_s[0]
+
+
+@pytest.mark.parametrize("waiting", range(1, 8))
+def test_waiting_is_only_chosen_where_it_ends_the_work_sooner(waiting: int) -> None:
+    for gap_ms in range(1, 60):
+        decision = DeadlineBatching().decide(view(waiting, GPU, next_arrival_s=10.0 + gap_ms / 1e3))
+        now_run_s, single_s = GPU.by_batch_s[waiting], GPU.by_batch_s[1]
+        without_s = max(now_run_s, gap_ms / 1e3) + single_s
+        with_company_s = gap_ms / 1e3 + GPU.by_batch_s[waiting + 1]
+        assert isinstance(decision, Wait) == (with_company_s < without_s - 1e-9)
