@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from edge_agent.board import Board
-from edge_agent.camera import Camera, Tools
+from edge_agent.camera import Camera
 from edge_agent.capture.base import Ended, VideoSource
 from edge_agent.capture.settings import CaptureSettings
+from edge_agent.context import Tools
 from edge_agent.pools import Pools
 from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.settings import AgentSettings

@@ -93,7 +93,9 @@ class Run:
             self._worker.start()
 
     def _links(self) -> Links:
-        settings, backoff = self._plan.mqtt, Backoff()
+        settings = self._plan.mqtt
+        # Our own broker on this machine may be asked often; others not.
+        backoff = Backoff(first_s=0.5, most_s=2.0, spread=1.0) if self._plan.embedded else Backoff()
         agent = self._plan.agent.agent
         control = MqttTransport(_named(settings, f"{agent}-control"), will=Publisher.will(agent), backoff=backoff)
         return Links(MqttTransport(_named(settings, f"{agent}-bulk"), backoff=backoff), control)

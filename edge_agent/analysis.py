@@ -1,0 +1,141 @@
+"""Second stage: the small model, the tracker, and the decision whether the larger model is asked."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from edge_agent.candidates import candidates
+from edge_agent.context import Context, Work
+from edge_agent.gate import jpeg
+from edge_agent.resolve import FrameTimings, Pending, Phase
+from edge_agent.tracking.history import Entry
+from edge_agent.uplink import Question
+from pipeline.channels import Channel, Closed
+from pipeline.detections import Detections
+from pipeline.frames import Frame
+from pipeline.mosaic import Layout, pack, render, to_rects, whole_frame
+from pipeline.policies.latency import DurationEstimate
+from pipeline.policies.offload import Adaptive, Always, Never, OffloadDecision, OffloadPolicy, OffloadView, crops
+from pipeline.results import Origin
+
+_NO_SECOND_LOOK = frozenset({"broker_down", "no_worker", "circuit_open", "edge_only", "nothing_uncertain"})
+"""Reasons for which the edge's answer is simply the answer; for others a second look was held back for want of room or
+time, and the answer says so.
+"""
+
+
+def policy_for(mode: str, adaptive: Adaptive) -> OffloadPolicy:
+    """The offload policy of a camera's mode."""
+    policies: dict[str, OffloadPolicy] = {"adaptive": adaptive, "edge_only": Never(), "cloud_only": Always()}
+    return policies[mode]
+
+
+class Analysis:
+    """Carries a camera's frames from the small model's door to a settled answer or a question to the cloud."""
+
+    def __init__(self, context: Context, work: Channel[Work]) -> None:
+        self._context, self._work = context, work
+        settings = context.settings
+        self._policy = policy_for(settings.mode, Adaptive(settings.offload))
+        self._edge_ms = DurationEstimate()
+        self._expected_bytes: dict[str, float] = {}
+        self._offloads = 0
+
+    async def run(self) -> None:
+        """Analyse frames until the channel is closed and empty."""
+        while True:
+            try:
+                work = await self._work.receive()
+            except Closed:
+                return
+            await self._analyse(work)
+
+    async def _analyse(self, work: Work) -> None:
+        context = self._context
+        key, clock = work.frame.key, context.tools.clock
+        pending = context.resolver.get(key)
+        if pending is None:
+            return  # settled by the clock while it waited
+        started_s = clock.now_s()
+        if started_s + self._edge_ms.mean_ms / 1000 > pending.deadline_s - context.tools.settle_margin_s:
+            context.settle(key, Origin.CARRIED, "edge_late")
+            return
+        found = await context.tools.pools.model.run(lambda: self._look(work.frame))
+        entry = context.tracker.observe(key.seq, work.scene_s, found)
+        edge_ms = (clock.now_s() - started_s) * 1000
+        self._edge_ms = self._edge_ms.add(edge_ms)
+        wait_ms = (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0)
+        timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=max(0.0, wait_ms))
+        context.newest = work.frame
+        if context.resolver.update(key, timings=timings):
+            await self._second_look(self._decide(entry, work, pending), work, timings)
+
+    def _look(self, frame: Frame) -> Detections:
+        """Run the small model on the region of interest. CPU work."""
+        context = self._context
+        window = context.gate.fit(frame.size).window
+        x1, y1, x2, y2 = window.xyxy
+        found = context.tools.detector.detect([frame.image[y1:y2, x1:x2]], context.settings.tracker.low_score)[0]
+        if x1 or y1:
+            found = found.with_boxes(found.xyxy + np.array([x1, y1, x1, y1], np.float32))
+        return context.wanted(found)
+
+    def _decide(self, entry: Entry, work: Work, pending: Pending) -> OffloadDecision:
+        context = self._context
+        outlook = context.tools.uplink.outlook(context.settings.offload.tail_deviations)
+        settle_at_s = pending.deadline_s - context.tools.settle_margin_s
+        return self._policy.decide(
+            OffloadView(
+                candidates=candidates(entry, work.gated.motion, context.settings.candidates),
+                remaining_ms=(settle_at_s - context.tools.clock.now_s()) * 1000,
+                round_trip_ms=outlook.round_trip_ms,
+                expected_bytes=self._expected_bytes,
+                tokens_bytes=outlook.tokens_bytes,
+                offloads=self._offloads,
+                reachable=outlook.reachable,
+                unreachable_reason=outlook.reason,
+            )
+        )
+
+    async def _second_look(self, decision: OffloadDecision, work: Work, timings: FrameTimings) -> None:
+        """Act on the decision: the edge's answer is final, or the cloud is asked."""
+        context, frame = self._context, work.frame
+        if decision.kind == "none":
+            shed = decision.wanted and decision.reason not in _NO_SECOND_LOOK
+            context.settle(frame.key, Origin.EDGE_SHED if shed else Origin.EDGE, decision.reason)
+            return
+        started_s = context.tools.clock.now_s()
+        layout, data = await context.tools.pools.image.run(lambda: self._draw(frame, decision))
+        before = self._expected_bytes.get(decision.kind, len(data))
+        self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
+        timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
+        asked = context.resolver.update(
+            frame.key, phase=Phase.ASKED, reason=decision.reason, timings=timings, bytes_up=len(data)
+        )
+        if asked:
+            self._offloads += 1
+            await context.tools.uplink.ask(self._question(frame, decision, layout, data))
+
+    def _question(self, frame: Frame, decision: OffloadDecision, layout: Layout, data: bytes) -> Question:
+        context = self._context
+        deadline_s = frame.captured_at_s + context.settings.deadline_ms / 1000
+        return Question(
+            key=frame.key,
+            kind=decision.kind,
+            frame_width=frame.size.width,
+            frame_height=frame.size.height,
+            crops=layout.crops,
+            jpeg=data,
+            settle_at_s=deadline_s - context.tools.settle_margin_s,
+            weight=context.settings.weight,
+        )
+
+    def _draw(self, frame: Frame, decision: OffloadDecision) -> tuple[Layout, bytes]:
+        """Render and encode what is to be sent. CPU work."""
+        settings = self._context.settings
+        images = settings.images
+        if decision.kind == "frame":
+            layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
+            return layout, jpeg(render(frame.image, layout), images.frame_quality)
+        layout = pack(to_rects(crops(decision, settings.offload, frame.size), frame.size), settings.mosaic)
+        return layout, jpeg(render(frame.image, layout), images.mosaic_quality)

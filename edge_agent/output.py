@@ -1,0 +1,71 @@
+"""Last stage: settle frames in order and in time, and publish their results."""
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+from edge_agent import answers
+from edge_agent.board import Picture
+from edge_agent.context import Context
+from edge_agent.resolve import Pending, Settlement
+from edge_agent.tracking.history import analysed_answer, carried_answer
+from pipeline.detections import Detections
+from pipeline.results import Origin, Result
+from pipeline.timing import wall_time
+
+
+class Output:
+    """Carries a camera's frames from a settled answer, or the end of their time, to the outside."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def run(self) -> None:
+        """Publish until the source has ended and every frame has its answer."""
+        context = self._context
+        while True:
+            context.changed.clear()
+            now_s = context.tools.clock.now_s()
+            for settlement in context.resolver.due(now_s):
+                await self._publish(settlement, now_s)
+            context.room.set()
+            if context.captured_all and len(context.resolver) == 0:
+                return
+            wake_at_s = context.resolver.wake_at_s()
+            wait_s = None if wake_at_s is None else max(0.0, wake_at_s - context.tools.clock.now_s())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(context.changed.wait(), wait_s)
+
+    async def _publish(self, settlement: Settlement, settled_at_s: float) -> None:
+        context, pending = self._context, settlement.pending
+        now_s = context.tools.clock.now_s()
+        result = answers.build(pending, self._detections(pending), self._stamp(pending, settled_at_s, now_s))
+        context.board.ledger.final(pending.key, pending.origin)
+        context.board.published(result, now_s)
+        self._show(pending, result)
+        context.tools.outlet.record(result)
+        if pending.origin is not Origin.CARRIED or context.settings.publish == "all":
+            await context.tools.outlet.result(result)
+
+    def _stamp(self, pending: Pending, settled_at_s: float, now_s: float) -> answers.Stamp:
+        detector = self._context.tools.detector
+        return answers.Stamp(
+            captured_at=wall_time() - timedelta(seconds=now_s - pending.captured_at_s),
+            settled_at_s=settled_at_s,
+            now_s=now_s,
+            deadline_ms=self._context.settings.deadline_ms,
+            edge_model=f"{detector.name}@{detector.version}",
+        )
+
+    def _show(self, pending: Pending, result: Result) -> None:
+        """Keep the newest analysed picture for the status page."""
+        newest = self._context.newest
+        if newest is not None and newest.key == pending.key:
+            self._context.board.picture = Picture(newest.image, result)
+
+    def _detections(self, pending: Pending) -> Detections:
+        tracker, settings = self._context.tracker, self._context.settings.tracker
+        entry = tracker.entry(pending.key.seq) if pending.origin is not Origin.CARRIED else None
+        if entry is not None:
+            return self._context.wanted(analysed_answer(entry, pending.size, settings))
+        return self._context.wanted(carried_answer(*tracker.at(pending.scene_s), pending.size, settings))
