@@ -72,7 +72,7 @@ def _set_environment(order: Order) -> None:
 def _wait_for_turn(order: Order) -> bool:
     """Wait out the delay, less where the source comes within reach meanwhile; False when the agent hung up."""
     end_s = CLOCK.now_s() + order.wait_s
-    was_away = order.wait_s > 0 and not _within_reach(order)
+    was_away = order.wait_s > 0 and order.probe and not _within_reach(order)
     while (left_s := end_s - CLOCK.now_s()) > 0:
         if select.select([0], [], [], min(left_s, PROBE_EVERY_S))[0]:
             return False

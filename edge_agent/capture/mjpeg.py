@@ -115,6 +115,9 @@ def open_mjpeg(order: Order) -> MjpegReader | Over | None:
         return stream_refused(401, str(error), shown)
     except _BROKEN as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, TimeoutError):
+            reason = f"{shown} did not answer within {order.open_timeout_s:g} s"
+            return Over(CameraState.OFFLINE, reason, final=False)
         words = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
         return Over(CameraState.OFFLINE, f"{shown} cannot be reached: {words.lower()}", final=False)
     if response.headers.get_content_type() == MULTIPART:

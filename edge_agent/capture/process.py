@@ -116,7 +116,12 @@ class ReaderProcess:
 
 
 async def _listen(stderr: asyncio.StreamReader, hear: Callable[[list[str]], None]) -> None:
+    rest = b""
     while chunk := await stderr.read(_NOISE_CHUNK_BYTES):
-        lines = [line for line in chunk.decode(errors="replace").splitlines() if line.strip()]
+        # Decoders write a line in pieces; what has no end yet waits, within bounds.
+        *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > _NOISE_CHUNK_BYTES:
+            whole, rest = [*whole, rest], b""
+        lines = [line.decode(errors="replace").strip() for line in whole if line.strip()]
         if lines:
             hear(lines)

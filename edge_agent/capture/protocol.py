@@ -25,7 +25,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     read_timeout_s: float
     pixel_limit: int
     wait_s: float
-    """Wait this long before opening, less when a host that was out of reach is reachable again."""
+    """Wait this long before opening."""
+    probe: bool
+    """Cut the wait short when a host or device that was out of reach is there again."""
     shared_file: int
     """Descriptor of the file that takes the pixels."""
 

@@ -59,20 +59,17 @@ class Reader(Protocol):
 class MediaClock:
     """Turns a back end's positions into times that start at or after 0 and strictly increase.
 
-    Where the position stands still (raw streams have none) the declared rate carries on, and without one the time is
-    None.
+    Where the position stands still (raw streams have none) the declared rate carries on; without one the picture has
+    no time.
     """
 
     def __init__(self, fps_hz: float | None) -> None:
         self._step_ms = 1000.0 / fps_hz if fps_hz else None
         self._shift_ms = 0.0
         self._last_ms: float | None = None
-        self._lost_track = False
 
     def at(self, position_ms: float) -> float | None:
         """The time of the next picture, of which the back end says that it is at ``position_ms``."""
-        if self._lost_track:
-            return None
         known = bool(np.isfinite(position_ms))
         if self._last_ms is None:
             self._shift_ms = -min(position_ms, 0.0) if known else 0.0
@@ -82,7 +79,6 @@ class MediaClock:
         elif self._step_ms is not None:
             self._last_ms += self._step_ms
         else:
-            self._lost_track = True
             return None
         return self._last_ms
 
@@ -162,9 +158,10 @@ class FolderReader:
         self._paths = []
 
 
-def _natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
+def _natural_key(path: Path) -> tuple[list[tuple[int, int, str]], str]:
     parts = re.findall(r"\d+|\D+", path.name.lower())
-    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts], path.name
+    numbers_first = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+    return numbers_first, path.name
 
 
 def decode_image(data: bytes) -> Any:

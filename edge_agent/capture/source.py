@@ -44,6 +44,7 @@ class ProcessSource:
         self._pictures = 0
         self._lost = self._unusable = 0
         self._wait_s = 0.0
+        self._probe = False
         self._session_from_s: float | None = None
 
     @property
@@ -123,6 +124,7 @@ class ProcessSource:
             read_timeout_s=settings.read_timeout_s,
             pixel_limit=settings.pixel_limit,
             wait_s=self._wait_s,
+            probe=self._probe,
             shared_file=shared_file,
         )
 
@@ -155,7 +157,9 @@ class ProcessSource:
         session_s = 0.0 if self._session_from_s is None else self._clock.now_s() - self._session_from_s
         self._session_from_s = None
         delay_s = self._backoff.next_delay_s(session_s)
-        self._wait_s = self._backoff.auth_delay_s() if over.state is CameraState.AUTH_FAILED else delay_s
+        refused = over.state is CameraState.AUTH_FAILED
+        self._wait_s = self._backoff.auth_delay_s() if refused else delay_s
+        self._probe = not refused
         return None if (over.state, reason) == self._shown else self._show(over.state, reason)
 
     def _show(self, state: CameraState, reason: str) -> StateChange:
