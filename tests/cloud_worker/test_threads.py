@@ -73,7 +73,9 @@ def test_a_jpeg_is_decoded_to_a_read_only_bgr_picture() -> None:
     blue[..., 0] = 255
     image = decode_jpeg(memoryview(jpeg_of(blue)), Size(64, 48))
     assert image is not None
-    assert (image.shape, image.dtype, image.flags.writeable) == ((48, 64, 3), np.uint8, False)
+    assert image.shape == (48, 64, 3)
+    assert image.dtype == np.uint8
+    assert not image.flags.writeable
     assert image[..., 0].min() > 240
     assert image[..., 2].max() < 15
 
