@@ -1,0 +1,79 @@
+"""``foveate bench accuracy | run``."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from foveate.bench import main_job
+from foveate.bench.accuracy import Accuracy, accuracy, read_record, read_truth
+from foveate.bench.main_job import Inputs
+from foveate.bench.report import Report, check_writable, command_line, context, write_report
+from pipeline.errors import ConfigError
+from pipeline.metrics.matching import Score
+
+GROUPS: dict[str, Callable[[Inputs, Callable[[str], None]], Report]] = {"main": main_job.measure}
+"""Every group of figures, by the name on the command line."""
+
+app = typer.Typer(no_args_is_help=True, help="Measure accuracy, latency, throughput and cost.")
+
+
+@app.command("accuracy")
+def accuracy_command(
+    record: Annotated[Path, typer.Option("--record", help="What foveate run --record wrote.")],
+    gt: Annotated[Path, typer.Option("--gt", help="True boxes in MOT format; frames count from 1.")],
+    label: Annotated[str, typer.Option("--label", help="Class of the true boxes.")] = "person",
+    camera: Annotated[str | None, typer.Option("--camera", help="Which one, where the record has several.")] = None,
+    frames: Annotated[int | None, typer.Option("--frames", min=1, help="Score only so many, from the first.")] = None,
+) -> None:
+    """Score a record against true boxes at IoU 0.5: each frame with the result published for it."""
+    scored = accuracy(read_record(record, camera), read_truth(gt, label), label, frames)
+    score = scored.score
+    typer.echo(f"F1 {score.f1:.4f}, precision {score.precision:.4f}, recall {score.recall:.4f}")
+    typer.echo(f"{scored.answered} of {scored.frames} frames have a result; label {label}")
+    Console().print(_accuracy_table(scored))
+
+
+def _accuracy_table(scored: Accuracy) -> Table:
+    table = Table("origin", "frames", "right", "wrong", "missed", "precision", "recall", "F1", box=box.SIMPLE)
+    rows: list[tuple[str, int, Score]] = [(name, part.frames, part.score) for name, part in scored.by_origin.items()]
+    for name, frames, score in [*rows, ("all", scored.frames, scored.score)]:
+        counts = (frames, score.true_positives, score.false_positives, score.false_negatives)
+        shares = (score.precision, score.recall, score.f1)
+        table.add_row(name, *(str(count) for count in counts), *(f"{share:.4f}" for share in shares))
+    return table
+
+
+@app.command("run")
+def run_command(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help=f"What to measure: {', '.join(GROUPS)}.")],
+    json_file: Annotated[Path, typer.Option("--json", metavar="FILE", help="Where the figures go.")],
+    short: Annotated[bool, typer.Option("--short", help="Fewer repetitions on the first frames of the clip.")] = False,
+    clip: Annotated[Path, typer.Option("--clip", help="The clip to run on.")] = main_job.DEFAULT_CLIP,
+    gt: Annotated[Path, typer.Option("--gt", help="Its true boxes in MOT format.")] = main_job.DEFAULT_TRUTH,
+    h264_bytes: Annotated[
+        float, typer.Option("--h264-bytes-per-frame", min=1, help="The clip's H.264 size, for the comparison.")
+    ] = main_job.H264_BYTES_PER_FRAME,
+) -> None:
+    """Measure a group of figures on this machine; nothing else should run meanwhile."""
+    measure = GROUPS.get(group)
+    if measure is None:
+        near = difflib.get_close_matches(group, GROUPS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "choose one of them."
+        raise ConfigError(f"Unknown group {group!r}: there is {', '.join(GROUPS)}; {hint}")
+    check_writable(json_file)
+    about, console = context(command_line()), Console()
+    report = measure(Inputs(clip, gt, h264_bytes, short), lambda what: typer.echo(f"{what} ...", err=True))
+    write_report(json_file, report, about)
+    table = Table("figure", "value", box=box.SIMPLE)
+    for name, value in report.figures.items():
+        table.add_row(name, f"{value:.4f}")
+    console.print(table)
+    for warning in report.warnings:
+        console.print(Text(f"doubtful: {warning}"))

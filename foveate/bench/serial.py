@@ -1,0 +1,229 @@
+"""The stages of the product one after another in one process: what the conveyor's throughput is held against.
+
+Every stage is the product's own. A record of a run of the conveyor on the same clip says which frames were analysed,
+for which the cloud was asked, and for which it answered, so that both sides do the same work even where the conveyor
+left some out for want of time or budget. Work that the conveyor may have done for an answer that came too late is not
+repeated here: in doubt the serial loop has less to do.
+``python -m foveate.bench.serial CLIP PLAN_RECORD FOLDER`` writes ``counts.json`` and ``record.jsonl`` into the folder.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+import cv2
+import msgspec
+import numpy as np
+
+from cloud_worker.model_runner import decode_jpeg
+from cloud_worker.replies import per_crop
+from edge_agent import answers
+from edge_agent.analysis import policy_for
+from edge_agent.candidates import candidates
+from edge_agent.capture.readers import MediaClock
+from edge_agent.capture.settings import CaptureSettings
+from edge_agent.fusion import fuse, merge_crops
+from edge_agent.gate import BASELINE_EVERY, Gate, baseline_bytes, jpeg
+from edge_agent.resolve import Pending, Phase
+from edge_agent.settings import CameraSettings, UplinkSettings
+from edge_agent.tracking.history import Entry, Tracker, analysed_answer, carried_answer
+from foveate.bench.accuracy import read_record
+from foveate.bench.work import NO_WORK, SerialRun, Work, counts_of, work_of
+from foveate.plan import EdgeModel
+from pipeline.detections import Detections
+from pipeline.detectors.base import Detector
+from pipeline.detectors.loading import load_detector
+from pipeline.errors import SourceError
+from pipeline.frames import Frame, FrameKey
+from pipeline.geometry import BoxArray
+from pipeline.mosaic import Layout, pack, regions_xyxy, render, to_frame, to_rects, whole_frame
+from pipeline.policies.offload import Adaptive, OffloadDecision, OffloadView, crops
+from pipeline.results import Origin, Result, encode_result
+from pipeline.timing import Clock, MonotonicClock, wall_time
+
+
+class SerialLoop:
+    """The stages of one camera, one frame at a time. ``plan`` names the work to do; ``clock`` stamps the results."""
+
+    def __init__(
+        self,
+        settings: CameraSettings,
+        uplink: UplinkSettings,
+        detectors: tuple[Detector, Detector],
+        plan: Mapping[int, Work],
+        clock: Clock,
+    ) -> None:
+        self._settings, self._uplink, self._plan, self._clock = settings, uplink, plan, clock
+        self._edge, self._cloud = detectors
+        self._gate = Gate(settings)
+        self._tracker = Tracker(settings.tracker)
+        self._policy = policy_for(settings.mode, Adaptive(settings.offload))
+        self._offloads = 0
+
+    def answer(self, frame: Frame) -> Result:
+        """Take one frame through all stages to its result."""
+        seq, scene_s = frame.key.seq, _scene_s(frame)
+        self._gate.fit(frame.size)
+        if seq % BASELINE_EVERY == 0:
+            baseline_bytes(frame)
+        if not self._gate.due(scene_s):
+            return self._result(frame, None, Origin.CARRIED, "not_due")
+        gated = self._gate.look(frame.image, scene_s)
+        work = self._plan.get(seq, NO_WORK)
+        if not gated.keep or not work.analysed:
+            return self._result(frame, None, Origin.CARRIED, gated.reason)
+        self._tracker.observe(seq, scene_s, self._look(frame))
+        decision = self._decide(self._entry(seq), gated.motion, work)
+        if decision.kind == "none":
+            return self._result(frame, self._entry(seq), Origin.EDGE, decision.reason)
+        self._offloads += 1
+        layout, data = self._draw(frame, decision)
+        if not work.answered:
+            return self._result(frame, self._entry(seq), Origin.EDGE_TIMEOUT, decision.reason, len(data))
+        self._correct(seq, layout, self._second_look(layout, data))
+        origin = Origin.CLOUD if decision.kind == "frame" else Origin.FUSED
+        return self._result(frame, self._entry(seq), origin, decision.reason, len(data))
+
+    def _entry(self, seq: int) -> Entry:
+        entry = self._tracker.entry(seq)
+        if entry is None:
+            raise RuntimeError(f"frame {seq} was observed and is not remembered")
+        return entry
+
+    def _look(self, frame: Frame) -> Detections:
+        region = self._gate.fit(frame.size)
+        x1, y1, x2, y2 = region.window.xyxy
+        found = self._edge.detect([frame.image[y1:y2, x1:x2]], self._settings.tracker.low_score)[0]
+        if x1 or y1:
+            found = found.with_boxes(found.xyxy + np.array([x1, y1, x1, y1], np.float32))
+        return self._wanted(found)
+
+    def _wanted(self, found: Detections) -> Detections:
+        objects, region = self._settings.objects, self._gate.region
+        if objects and len(found):
+            found = found.select(np.isin(found.label, sorted(objects)))
+        return region.keep(found) if region is not None else found
+
+    def _decide(self, entry: Entry, motion: BoxArray, work: Work) -> OffloadDecision:
+        view = OffloadView(
+            candidates=candidates(entry, motion, self._settings.candidates),
+            remaining_ms=self._settings.deadline_ms,
+            round_trip_ms=None,
+            expected_bytes={},
+            tokens_bytes=None,
+            offloads=self._offloads,
+            reachable=work.asked,
+            unreachable_reason="not_asked_by_the_conveyor",
+        )
+        return self._policy.decide(view)
+
+    def _draw(self, frame: Frame, decision: OffloadDecision) -> tuple[Layout, bytes]:
+        images = self._settings.images
+        if decision.kind == "frame":
+            layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
+            return layout, jpeg(render(frame.image, layout), images.frame_quality)
+        layout = pack(to_rects(crops(decision, self._settings.offload, frame.size), frame.size), self._settings.mosaic)
+        return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
+
+    def _second_look(self, layout: Layout, data: bytes) -> Detections:
+        """What the large model sees on the picture sent, in frame pixels."""
+        image = decode_jpeg(memoryview(data), layout.size)
+        if image is None:
+            raise RuntimeError(f"a JPEG of {layout.size} that was just encoded cannot be decoded")
+        found = self._cloud.detect([image], self._uplink.min_score)[0]
+        replies = per_crop(found, layout.crops, self._uplink.min_score)
+        return merge_crops([to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)])
+
+    def _correct(self, seq: int, layout: Layout, cloud: Detections) -> None:
+        seen = self._entry(seq).seen.detections
+        self._tracker.correct(seq, fuse(seen, self._wanted(cloud), regions_xyxy(layout)))
+
+    def _result(self, frame: Frame, entry: Entry | None, origin: Origin, reason: str, bytes_up: int = 0) -> Result:
+        tracker, scene_s = self._settings.tracker, _scene_s(frame)
+        if entry is not None:
+            found = analysed_answer(entry, frame.size, tracker)
+        else:
+            found = carried_answer(*self._tracker.at(scene_s), frame.size, tracker)
+        now_s, asked = self._clock.now_s(), origin in (Origin.CLOUD, Origin.FUSED)
+        pending = Pending(
+            key=frame.key,
+            size=frame.size,
+            captured_at_s=frame.captured_at_s,
+            scene_s=scene_s,
+            media_ms=frame.media_ms,
+            deadline_s=frame.captured_at_s + self._settings.deadline_ms / 1000,
+            phase=Phase.SETTLED,
+            origin=origin,
+            reason=reason,
+            bytes_up=bytes_up,
+            cloud_model=_title(self._cloud) if asked else None,
+        )
+        captured_at = wall_time() - timedelta(seconds=now_s - frame.captured_at_s)
+        stamp = answers.Stamp(captured_at, now_s, now_s, self._settings.deadline_ms, _title(self._edge))
+        return answers.build(pending, self._wanted(found), stamp)
+
+
+def _title(detector: Detector) -> str:
+    return f"{detector.name}@{detector.version}"
+
+
+def _scene_s(frame: Frame) -> float:
+    return frame.captured_at_s if frame.media_ms is None else frame.media_ms / 1000
+
+
+def read_frames(clip: Path, camera: str, clock: Clock) -> Iterator[Frame]:
+    """The frames of a clip, decoded on one thread and timed as the product does. Raises SourceError without any."""
+    capture = cv2.VideoCapture(str(clip), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+    media = MediaClock(capture.get(cv2.CAP_PROP_FPS) or None)
+    seq = 0
+    try:
+        while True:
+            readable, image = capture.read()
+            if not readable:
+                break
+            media_ms = media.at(capture.get(cv2.CAP_PROP_POS_MSEC))
+            yield Frame(FrameKey(camera, 0, seq), np.asarray(image, np.uint8), clock.now_s(), media_ms)
+            seq += 1
+    finally:
+        capture.release()
+    if seq == 0:
+        raise SourceError(f"No frame can be read from {clip}: name a video file.")
+
+
+def run_serial(loop: SerialLoop, frames: Iterator[Frame], out: BinaryIO, clock: Clock) -> SerialRun:
+    """Answer all frames, one after another, and write the results as lines of JSON."""
+    results: dict[int, Result] = {}
+    started_s = clock.now_s()
+    for frame in frames:
+        result = loop.answer(frame)
+        out.write(encode_result(result) + b"\n")
+        results[result.seq] = result
+    return SerialRun(counts_of(results), clock.now_s() - started_s)
+
+
+def load_models(edge: EdgeModel, cloud: str, models_dir: Path | None = None) -> tuple[Detector, Detector]:
+    """The small and the large model of the product, one thread each, warm."""
+    small = load_detector(edge.name, input_size=edge.input_size, threads=1, models_dir=models_dir)
+    large = load_detector(cloud, input_size=None, threads=1, models_dir=models_dir)
+    picture = np.full((*large.entry.input.largest_px, 3), 114, np.uint8)
+    for detector in (small, large):
+        detector.detect([picture], 0.5)
+    return small, large
+
+
+def main() -> None:
+    """Run over a clip."""
+    clip, plan, folder = (Path(argument) for argument in sys.argv[1:])
+    cv2.setNumThreads(1)
+    clock, uplink = MonotonicClock(), UplinkSettings()
+    settings = CameraSettings("serial", CaptureSettings(str(clip)))
+    loop = SerialLoop(settings, uplink, load_models(EdgeModel(), uplink.model), work_of(read_record(plan)), clock)
+    with (folder / "record.jsonl").open("wb") as out:
+        run = run_serial(loop, read_frames(clip, settings.name, clock), out, clock)
+    (folder / "counts.json").write_bytes(msgspec.json.encode(run))
+
+
+if __name__ == "__main__":
+    main()
