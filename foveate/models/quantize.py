@@ -45,6 +45,8 @@ def quantize_file(source: Path, target: Path, inputs: Iterator[dict[str, NDArray
         raise ModelError(MISSING_ONNX) from error
 
     model = onnx.load(source)
+    for index, node in enumerate(model.graph.node):
+        node.name = node.name or f"{node.op_type}_{index}"  # a node is kept in float by its name
     kept = last_convolutions(model)
     widen_weights(model, kept)
     # Says that constants are folded and nothing is left to fuse; onnxruntime warns without it.
@@ -73,10 +75,11 @@ def last_convolutions(model: Any) -> set[str]:
     seen: set[str] = set()
     found: set[str] = set()
     while waiting:
-        node = makers.get(waiting.pop())
-        if node is None or node.name in seen:
+        name = waiting.pop()
+        node = makers.get(name)
+        if node is None or name in seen:
             continue
-        seen.add(node.name)
+        seen.add(name)
         if node.op_type == "Conv":
             found.add(node.name)
         else:

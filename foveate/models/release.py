@@ -51,7 +51,7 @@ def quantize_model(plan: QuantizePlan, models_dir: Path | None, clock: Clock) ->
     manifest = read_manifest(models_dir)
     entry = manifest.entry(plan.name)
     source = verified_path(manifest, entry)
-    with tempfile.TemporaryDirectory(dir=manifest.folder, prefix=".quantize-") as folder:
+    with _scratch_folder(manifest.folder) as folder:
         target = Path(folder) / f"{entry.name}-int8.onnx"
         inputs = calibration_inputs(plan.calibrate, entry.input, plan.size_px, plan.frames_per_clip)
         quantize_file(source, target, inputs)
@@ -76,6 +76,17 @@ def refuse_shared_clip(calibrate: Sequence[Path], judge: Path) -> None:
             raise ConfigError(
                 f"{clip} is given to calibrate and to judge: judge on a clip that the model has not seen."
             )
+
+
+def _scratch_folder(models_dir: Path) -> tempfile.TemporaryDirectory[str]:
+    # Beside the models, so that the accepted file is moved into its place in one step.
+    try:
+        return tempfile.TemporaryDirectory(dir=models_dir, prefix=".quantize-")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(
+            f"Cannot write to {models_dir} ({reason}): name a writable folder with --models-dir."
+        ) from error
 
 
 def _install(manifest: Manifest, entry: ModelEntry, target: Path, plan: QuantizePlan, verdict: Verdict) -> ModelEntry:

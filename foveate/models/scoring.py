@@ -27,7 +27,8 @@ class Truth:
 def read_mot(path: Path, label: str) -> dict[int, Truth]:
     """Ground truth in MOT format by frame number from 1; rows with conf 0 are ignored ones. Raises ConfigError."""
     try:
-        rows = np.loadtxt(path, delimiter=",", ndmin=2, usecols=range(7))
+        lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()] or ["no rows"]
+        rows = np.loadtxt(lines, delimiter=",", ndmin=2, usecols=range(7))
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path} as MOT ground truth ({error}): name another file with --gt.") from error
     truth: dict[int, Truth] = {}
