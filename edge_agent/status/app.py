@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, Response
+from fastapi.telemetry import TelemetryConfig
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.staticfiles import StaticFiles
 
@@ -17,11 +18,14 @@ from pipeline.timing import Clock, MonotonicClock
 
 _STATIC = Path(__file__).parent / "static"
 
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own spans would hold the address of each request, and with it the token of /?token=..."""
+
 
 def create_app(source: StatusSource, access: AccessSettings, clock: Clock | None = None) -> FastAPI:
     """The web application over ``source``. Raises ConfigError where ``access`` would leave it open to the network."""
     check_binding(access.host, access.token)
-    app = FastAPI(title="Foveate", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Foveate", docs_url=None, redoc_url=None, openapi_url=None, telemetry=_NO_TELEMETRY)
     app.state.access = access
     app.add_middleware(AccessGuard, access=access)
     app.mount("/static", StaticFiles(directory=_STATIC, check_dir=False))

@@ -58,7 +58,7 @@ def camera(name: str = "plaza", **changes: Any) -> CameraStatus:
         lambda_edge=0.714,
         uplink_kbit_s=432.6,
         counts={"person": 7, "bicycle": 2},
-        picture_seq=41,
+        picture_seq=None,
     )
     return msgspec.structs.replace(base, **changes)
 

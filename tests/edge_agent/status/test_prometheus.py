@@ -1,0 +1,115 @@
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from edge_agent.status.prometheus import render_metrics
+from edge_agent.status.snapshot import AgentStatus
+from tests.support.status_samples import HOSTILE, agent, camera, percentiles, silent_camera, worker
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(status: AgentStatus) -> Samples:
+    """Every sample by name and labels; a second one of the same name and labels fails."""
+    found: Samples = {}
+    for family in text_string_to_metric_families(render_metrics(status).decode()):
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in found, f"{key} is there twice"
+            found[key] = sample.value
+    return found
+
+
+def of(found: Samples, name: str, **labels: str) -> float:
+    return found[name, frozenset(labels.items())]
+
+
+def named(found: Samples, name: str) -> Samples:
+    return {key: value for key, value in found.items() if key[0] == name}
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("foveate_agent_info", {"agent": "edge-7", "version": "0.1.0"}, 1),
+        ("foveate_ready", {}, 1),
+        ("foveate_broker_connected", {}, 1),
+        ("foveate_cloud_circuit", {"state": "closed"}, 1),
+        ("foveate_cloud_circuit", {"state": "open"}, 0),
+        ("foveate_worker_online", {"worker": "w-1", "tier": "cloud"}, 1),
+        ("foveate_worker_queue_length", {"worker": "w-1", "tier": "cloud"}, 4),
+        ("foveate_worker_infer_p95_seconds", {"worker": "w-1", "tier": "cloud"}, 0.0448),
+        ("foveate_frames_captured_total", {"camera": "plaza"}, 12_345),
+        ("foveate_frames_final_total", {"camera": "plaza", "origin": "fused"}, 1502),
+        ("foveate_frames_dropped_total", {"camera": "plaza", "reason": "overwritten"}, 13),
+        ("foveate_frames_dropped_total", {"camera": "plaza", "reason": "stopped"}, 0),
+        ("foveate_frames_in_flight", {"camera": "plaza"}, 3),
+        ("foveate_latency_seconds", {"camera": "plaza", "quantile": "0.5"}, 0.0614),
+        ("foveate_latency_seconds", {"camera": "plaza", "quantile": "0.99"}, 0.1832),
+        ("foveate_segment_latency_seconds", {"camera": "plaza", "segment": "queue", "quantile": "0.99"}, 0.0317),
+        ("foveate_deadline_seconds", {"camera": "plaza"}, 0.2),
+        ("foveate_deadline_hit_ratio", {"camera": "plaza"}, 0.99964),
+        ("foveate_lambda_edge_ratio", {"camera": "plaza"}, 0.714),
+        ("foveate_uplink_bytes_per_second", {"camera": "plaza"}, 54_075),
+        ("foveate_analysed_frames_per_second", {"camera": "plaza"}, 5.02),
+        ("foveate_camera_state", {"camera": "plaza", "state": "live"}, 1),
+        ("foveate_camera_state", {"camera": "plaza", "state": "offline"}, 0),
+        ("foveate_objects", {"camera": "plaza", "label": "person"}, 7),
+    ],
+)
+def test_each_figure_of_the_snapshot_is_there_in_base_units(name: str, labels: dict[str, str], value: float) -> None:
+    assert of(samples(agent()), name, **labels) == pytest.approx(value)
+
+
+def test_the_frames_still_add_up_in_the_metrics() -> None:
+    found = samples(agent())
+    ended = sum(
+        value
+        for name in ("foveate_frames_final_total", "foveate_frames_dropped_total", "foveate_frames_in_flight")
+        for value in named(found, name).values()
+    )
+    assert of(found, "foveate_frames_captured_total", camera="plaza") == ended
+
+
+def test_a_camera_is_in_exactly_one_state_also_in_one_that_is_not_known_here() -> None:
+    for state in ("live", "offline", "a_state_of_a_later_version"):
+        states = named(samples(agent(cameras=[camera(state=state)])), "foveate_camera_state")
+        assert sum(states.values()) == 1
+        assert states["foveate_camera_state", frozenset({("camera", "plaza"), ("state", state)})] == 1
+
+
+def test_what_is_not_known_is_left_out_and_not_zero() -> None:
+    found = samples(agent(cameras=[silent_camera()], workers=[worker(infer_ms_p95=None)]))
+    for name in (
+        "foveate_latency_seconds",
+        "foveate_segment_latency_seconds",
+        "foveate_deadline_hit_ratio",
+        "foveate_lambda_edge_ratio",
+        "foveate_worker_infer_p95_seconds",
+    ):
+        assert named(found, name) == {}
+    assert of(found, "foveate_frames_final_total", camera="gate", origin="cloud") == 0
+
+
+def test_names_are_data_in_the_metrics_too() -> None:
+    odd = f'{HOSTILE}\n\\foveate_ready{{}} 0\n"'
+    found = samples(agent(cameras=[camera(odd, counts={odd: 2})], workers=[worker(odd)], agent=odd))
+    assert of(found, "foveate_objects", camera=odd, label=odd) == 2
+    assert of(found, "foveate_ready") == 1
+
+
+def test_several_cameras_and_workers_have_a_line_each_and_all_faults_show() -> None:
+    status = agent(
+        cameras=[camera("a"), camera("b", latency=percentiles(5.0, 6.0))],
+        workers=[worker("w-1"), worker("w-2", online=False)],
+        broker_connected=False,
+        cloud="open",
+        ready=False,
+    )
+    found = samples(status)
+    assert of(found, "foveate_latency_seconds", camera="b", quantile="0.99") == pytest.approx(0.006)
+    assert of(found, "foveate_worker_online", worker="w-2", tier="cloud") == 0
+    assert of(found, "foveate_cloud_circuit", state="open") == 1
+    assert (of(found, "foveate_broker_connected"), of(found, "foveate_ready")) == (0, 0)
+    assert len(named(found, "foveate_frames_captured_total")) == 2
+    assert msgspec.json.decode(msgspec.json.encode(status), type=AgentStatus) == status
