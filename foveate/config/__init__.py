@@ -1,0 +1,1 @@
+"""The configuration: a YAML file, checked and turned into the settings of the parts."""

@@ -1,0 +1,101 @@
+"""What only shows when several keys are looked at together. Pure."""
+
+from collections.abc import Iterator
+
+from edge_agent.status.access import check_binding
+from foveate.config.camera import CameraKeys
+from foveate.config.faults import Fault, Loc
+from foveate.config.models import BrokerKeys, Configuration, WebKeys
+from pipeline.errors import ConfigError
+from pipeline.transport.url import parse_broker_url
+
+
+def cross_faults(configuration: Configuration) -> Iterator[Fault]:
+    """The faults of a configuration whose single values are all valid."""
+    yield from _broker(configuration.broker)
+    if configuration.web.enabled:
+        yield from _web(configuration.web)
+    served = [model.name for model in configuration.worker.models or ()]
+    yield from _repeated(served, "worker", "models")
+    yield from _repeated([camera.name for camera in configuration.cameras], "cameras")
+    margin_ms = configuration.agent.settle_margin_ms
+    yield from _camera(("defaults",), configuration.defaults, margin_ms)
+    for number, camera in enumerate(configuration.cameras):
+        yield from _camera(("cameras", number), camera, margin_ms)
+
+
+def _repeated(names: list[str], *loc: str) -> Iterator[Fault]:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield Fault((*loc, number, "name"), f"is {name!r} for a second time", "give each a name of its own")
+
+
+def _two_secrets(loc: Loc, name: str, given: object, file: object) -> Iterator[Fault]:
+    if given is not None and file is not None:
+        yield Fault((*loc, f"{name}_file"), f"is given beside {name}", "keep one of the two")
+
+
+def _broker(broker: BrokerKeys) -> Iterator[Fault]:
+    loc = ("broker",)
+    yield from _two_secrets(loc, "password", broker.password, broker.password_file)
+    if broker.embedded.port == broker.embedded.port_v3:
+        yield Fault((*loc, "embedded", "port_v3"), f"is {broker.embedded.port} as port is", "choose another port")
+    has_password = broker.password is not None or broker.password_file is not None
+    if has_password and broker.username is None:
+        yield Fault((*loc, "password" if broker.password else "password_file"), "has no username", "add username")
+    if broker.url is None:
+        if broker.username is not None:
+            yield Fault((*loc, "username"), "is for a broker of your own, but there is no url", "add url")
+        if broker.tls is not None:
+            yield Fault((*loc, "tls"), "is for a broker of your own, but there is no url", "add url")
+        return
+    url = parse_broker_url(broker.url)
+    if url.username is not None and broker.username is not None:
+        yield Fault((*loc, "username"), "is given beside a user in url", "keep one of the two")
+    if broker.tls is not None and not url.tls:
+        yield Fault((*loc, "tls"), "is given, but url has no TLS", "write the url with mqtts://, or leave tls out")
+    if broker.tls is not None and broker.tls.key_file is not None and broker.tls.cert_file is None:
+        yield Fault((*loc, "tls", "key_file"), "has no certificate", "add cert_file")
+
+
+def _web(web: WebKeys) -> Iterator[Fault]:
+    yield from _two_secrets(("web",), "token", web.token, web.token_file)
+    try:
+        check_binding(web.host, "given" if web.token or web.token_file else None)
+    except ConfigError:
+        yield Fault(
+            ("web", "host"),
+            f"is {web.host!r}, which opens the status page to the network without a token",
+            "set token or token_file, or bind it to 127.0.0.1",
+        )
+
+
+def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:
+    yield from _two_secrets(loc, "password", camera.password, camera.password_file)
+    if camera.deadline_ms <= margin_ms:
+        yield Fault(
+            (*loc, "deadline_ms"),
+            f"is {camera.deadline_ms:g}",
+            f"it must be above agent.settle_margin_ms, {margin_ms:g}",
+        )
+    tracker, candidates, mosaic = camera.tracker, camera.candidates, camera.mosaic
+    for names, least, most in (
+        (("reconnect_first_s", "reconnect_most_s"), camera.reconnect_first_s, camera.reconnect_most_s),
+        (("tracker", "low_score", "high_score"), tracker.low_score, tracker.high_score),
+        (("candidates", "sure_below", "sure_above"), candidates.sure_below, candidates.sure_above),
+        (("mosaic", "least_scale", "scale"), mosaic.least_scale, mosaic.scale),
+    ):
+        if least > most:
+            yield Fault((*loc, *names[:-1]), f"is {least:g}", f"it must be at most {names[-1]}, {most:g}")
+    yield from _mosaic((*loc, "mosaic"), camera)
+
+
+def _mosaic(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:
+    mosaic = camera.mosaic
+    widths, step = mosaic.widths_px, mosaic.step_px
+    if sorted(set(widths)) != list(widths) or any(width < step or width % step for width in widths):
+        yield Fault((*loc, "widths_px"), f"is {list(widths)}", f"it must be rising multiples of step_px, {step}")
+    if mosaic.most_height_px < step or mosaic.most_height_px % step:
+        yield Fault(
+            (*loc, "most_height_px"), f"is {mosaic.most_height_px}", f"it must be a multiple of step_px, {step}"
+        )

@@ -1,0 +1,165 @@
+"""The configuration as a whole: its groups, each with the defaults of the settings they become."""
+
+from typing import Literal
+
+from cloud_worker.settings import ServedModel, WorkerSettings
+from edge_agent.settings import AgentSettings, UplinkSettings
+from foveate.config.camera import CameraEntry, CameraKeys
+from foveate.config.fields import (
+    AnyPath,
+    BrokerUrlText,
+    InputSize,
+    IpAddress,
+    Keys,
+    Level,
+    ReadableFile,
+    Secret,
+    SecretFile,
+    key,
+    one_of,
+)
+from foveate.plan import EdgeModel, EmbeddedBrokerSettings, WebSettings
+from pipeline.policies.admission import ADMISSION_KINDS
+from pipeline.policies.batch import BATCH_KINDS
+from pipeline.transport.settings import TlsSettings
+
+_AGENT = AgentSettings("", ())
+_UPLINK = UplinkSettings()
+_EDGE_MODEL = EdgeModel()
+_CLOUD_MODEL = ServedModel(_UPLINK.model)
+_WORKER = WorkerSettings((_CLOUD_MODEL,), worker="")
+_EMBEDDED = EmbeddedBrokerSettings()
+_TLS = TlsSettings()
+_WEB = WebSettings()
+
+
+class AgentKeys(Keys):
+    """The agent as a whole."""
+
+    name: Level | None = key(None, "Name in MQTT topics, another for each agent; the host's name where it is left out")
+    settle_margin_ms: float = key(
+        _AGENT.settle_margin_ms, "So long before the deadline an answer is settled with what is there", ge=0, le=10_000
+    )
+    frames_in_flight: int = key(
+        _AGENT.frames_in_flight, "Frames under way at once from a source that is not live", ge=1, le=64
+    )
+
+
+class EmbeddedKeys(Keys):
+    """The broker that comes with Foveate; used where `broker.url` names no other."""
+
+    host: IpAddress = key(
+        _EMBEDDED.host, "IP address it listens on; it has no access control, so think before opening it"
+    )
+    port: int = key(_EMBEDDED.port, "Port for MQTT 5", ge=1, le=65_535)
+    port_v3: int | None = key(_EMBEDDED.port_v3, "Port for MQTT 3.1.1; null for none", ge=1, le=65_535)
+
+
+class TlsKeys(Keys):
+    """TLS to the broker of an `mqtts://` URL; its certificate is always verified."""
+
+    ca_file: ReadableFile | None = key(_TLS.ca_file, "Authority that signed it, PEM; the system's ones where left out")
+    cert_file: ReadableFile | None = key(_TLS.cert_file, "Certificate of this client, PEM")
+    key_file: ReadableFile | None = key(_TLS.key_file, "Its private key, PEM")
+    server_name: str | None = key(_TLS.server_name, "Name in the broker's certificate, where it is not the URL's host")
+
+
+class BrokerKeys(Keys):
+    """The MQTT broker."""
+
+    url: BrokerUrlText | None = key(
+        None, "`mqtt://host:port` or `mqtts://host:port`; null for the embedded broker", repr=False
+    )
+    username: str | None = key(None, "User at the broker", min_length=1)
+    password: Secret | None = key(None, "Password at the broker; better `${NAME}` or `password_file`")
+    password_file: SecretFile | None = key(None, "File that holds the password")
+    tls: TlsKeys | None = key(None, "TLS files; null for the system's authorities")
+    embedded: EmbeddedKeys = key(EmbeddedKeys(), "The embedded broker")
+
+
+class UplinkKeys(Keys):
+    """The way to the larger model."""
+
+    tier: Level = key(_UPLINK.tier, "Tier of the workers that are asked")
+    model: Level | None = key(None, "Model that is asked for; `models.cloud.name` where it is left out")
+    uplink_kbps: float | None = key(_UPLINK.uplink_kbps, "Budget of all cameras; null for no limit", gt=0)
+    burst_s: float = key(_UPLINK.burst_s, "How much unused budget is saved up, in seconds of it", gt=0, le=600)
+    in_flight: int = key(_UPLINK.in_flight, "Requests under way per camera, at most", ge=1, le=64)
+    min_score: float = key(_UPLINK.min_score, "Score that the larger model must reach", ge=0, le=1)
+    late_s: float = key(_UPLINK.late_s, "How long a late answer is still of use", gt=0, le=60)
+    misses_to_open: int = key(_UPLINK.misses_to_open, "Unanswered requests in a row that mean it is down", ge=1)
+    probe_every_s: float = key(_UPLINK.probe_every_s, "How often it is tried while it is down", gt=0, le=3600)
+
+
+class EdgeModelKeys(Keys):
+    """The small model, in the agent."""
+
+    name: str = key(_EDGE_MODEL.name, "Name in the models folder's manifest", min_length=1)
+    input_size: InputSize = key(_EDGE_MODEL.input_size, "[height, width] in pixels that pictures are brought to")
+    threads: int = key(_EDGE_MODEL.threads, "Inference threads", ge=1, le=256)
+
+
+class CloudModelKeys(Keys):
+    """The larger model, in the worker."""
+
+    name: Level = key(_CLOUD_MODEL.name, "Name in the models folder's manifest")
+    input_size: InputSize | None = key(
+        _CLOUD_MODEL.input_size,
+        "[height, width] in pixels; null: each picture at its own size, up to the model's limit",
+    )
+
+
+class ModelsKeys(Keys):
+    """The models."""
+
+    dir: AnyPath | None = key(None, "Folder with manifest.toml; else that of FOVEATE_MODELS, else the one delivered")
+    edge: EdgeModelKeys = key(EdgeModelKeys(), "The small model")
+    cloud: CloudModelKeys = key(CloudModelKeys(), "The larger model")
+
+
+class WorkerKeys(Keys):
+    """The worker that runs the larger model."""
+
+    name: Level | None = key(None, "Name in MQTT topics, another for each process; made up where it is left out")
+    models: tuple[CloudModelKeys, ...] | None = key(
+        None, "Models to serve; the one of `models.cloud` where left out", min_length=1, max_length=32
+    )
+    group: Level = key(_WORKER.group, "Workers of one group share the load")
+    tier: Literal["edge", "cloud"] = key(_WORKER.tier, "Tier it serves")
+    queue_capacity: int = key(_WORKER.queue_capacity, "Requests that may wait", ge=1)
+    queue_capacity_bytes: int = key(_WORKER.queue_capacity_bytes, "What waiting requests may hold", ge=1)
+    request_limit_bytes: int = key(_WORKER.request_limit_bytes, "Larger requests are refused", ge=1)
+    pixel_limit: int = key(_WORKER.pixel_limit, "Pictures with more pixels are refused", ge=1)
+    max_batch: int = key(_WORKER.max_batch, "Pictures per run of the model", ge=1, le=1024)
+    batch: one_of(BATCH_KINDS) = key(_WORKER.batch, "When a batch closes")  # type: ignore[valid-type] # made from a table
+    batch_window_ms: float = key(_WORKER.batch_window_ms, "How long `fixed_window` waits", ge=0)
+    admission: one_of(ADMISSION_KINDS) = key(_WORKER.admission, "What is let in")  # type: ignore[valid-type] # the same
+    reply_margin_ms: float = key(_WORKER.reply_margin_ms, "Kept back from each budget for the way down", ge=0)
+    duplicate_window_s: float = key(_WORKER.duplicate_window_s, "A request that comes again is known this long", gt=0)
+    heartbeat_s: float = key(_WORKER.heartbeat_s, "How often the worker announces itself", gt=0, le=3600)
+    stop_limit_s: float = key(_WORKER.stop_limit_s, "How long it finishes its work when it is stopped", gt=0, le=600)
+    threads: int = key(_WORKER.threads, "Inference threads", ge=1, le=256)
+
+
+class WebKeys(Keys):
+    """The status page."""
+
+    enabled: bool = key(_WEB.enabled, "Whether there is one")
+    host: str = key(_WEB.access.host, "Address it listens on; any but this machine's own needs a token", min_length=1)
+    port: int = key(_WEB.port, "Port; 0 for a free one", ge=0, le=65_535)
+    token: Secret | None = key(None, "Secret that opens it; better `${NAME}` or `token_file`")
+    token_file: SecretFile | None = key(None, "File that holds the token")
+    allowed_hosts: tuple[str, ...] = key(_WEB.access.names, "Further host names it is reached by", max_length=100)
+
+
+class Configuration(Keys):
+    """All that a configuration file can say."""
+
+    agent: AgentKeys = key(AgentKeys(), "The agent as a whole")
+    broker: BrokerKeys = key(BrokerKeys(), "The MQTT broker")
+    uplink: UplinkKeys = key(UplinkKeys(), "The way to the larger model")
+    models: ModelsKeys = key(ModelsKeys(), "The models")
+    worker: WorkerKeys = key(WorkerKeys(), "The worker")
+    web: WebKeys = key(WebKeys(), "The status page")
+    defaults: CameraKeys = key(CameraKeys(), "Keys for all cameras; a camera's own go first")
+    cameras: tuple[CameraEntry, ...] = key((), "The cameras", max_length=1000)
