@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.models.scoring import Truth, as_truth, best_f1, match, read_mot
@@ -38,6 +38,7 @@ def test_another_label_never_matches() -> None:
     assert match(found([A], "dog"), truth([A])) == (0, 1, 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 50)] * 4), max_size=8), st.lists(st.tuples(*[st.integers(0, 50)] * 4)))
 def test_every_detection_and_every_true_box_is_counted_once(
     rows: list[tuple[int, ...]], targets: list[tuple[int, ...]]

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -54,6 +54,7 @@ def test_a_flood_of_candidates_is_limited_before_suppression() -> None:
     assert 0 < len(found) <= MAX_CANDIDATES
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(np.float32, st.tuples(st.integers(0, 300), st.just(4)), elements=st.floats(0, 60, width=16)),
     st.floats(0.1, 0.9),

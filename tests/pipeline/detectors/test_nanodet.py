@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.detectors.contract import OutputContract
@@ -14,6 +14,7 @@ CELLS = 8 * 12
 sides = st.tuples(*[st.floats(0, BINS - 1, width=32)] * 4)
 
 
+@settings(deadline=None)
 @given(st.integers(0, CELLS - 1), st.integers(0, CLASSES - 1), sides)
 def test_a_box_written_as_distances_from_its_cell_comes_back(cell: int, class_id: int, far: tuple[float, ...]) -> None:
     found = decode(answer([(cell, class_id, 0.75, far)], CELLS), CONTRACT, INPUT_PX, 0.5)
@@ -38,6 +39,7 @@ def test_scores_at_the_threshold_are_kept_and_those_below_are_not() -> None:
     assert len(decode(outputs, CONTRACT, INPUT_PX, 0.5).score) == 1
 
 
+@settings(deadline=None)
 @given(st.sampled_from([float("nan"), float("inf"), -0.25, 1.5, 658.0]))
 def test_a_cell_with_an_impossible_score_is_dropped_and_counted(bad: float) -> None:
     scores, distances = answer([(3, 0, 0.9, (1, 1, 1, 1)), (5, 1, 0.9, (1, 1, 1, 1))], CELLS)

@@ -2,7 +2,7 @@ import contextlib
 
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.detectors.onnx_header import NotOnnxError, read_header
@@ -34,6 +34,7 @@ def test_what_is_no_model_is_told_apart(data: bytes, reason: str) -> None:
         read_header(data)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with contextlib.suppress(NotOnnxError):

@@ -3,7 +3,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ def prepare(image: Image, contract: InputContract, size_px: tuple[int, int] | No
     return out
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 5000),
     st.integers(1, 5000),

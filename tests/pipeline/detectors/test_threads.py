@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.detectors.threads import default_threads, quota_cpus, thread_count
@@ -14,6 +14,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+@settings(deadline=None)
 @given(st.integers(1, 256), st.one_of(st.none(), st.floats(0.01, 300)))
 def test_threads_fit_into_cpus_and_quota_and_are_at_least_one(cpus: int, quota: float | None) -> None:
     threads = thread_count(cpus, quota)
