@@ -85,12 +85,10 @@ def _result(line: bytes, path: Path, number: int) -> Result:
 
 
 def read_truth(path: Path, label: str) -> dict[int, Truth]:
-    """Read true boxes in MOT format by frame number from 1. Raises ConfigError where there are none."""
+    """Read true boxes in MOT format by frame number from 1. Raises ConfigError where a row is none."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy warns of an empty file and of odd numbers; both are refused below
+        warnings.simplefilter("ignore", RuntimeWarning)  # of a frame number that is no number; refused below
         truth = read_mot(path, label)
-    if not truth:
-        raise ConfigError(f"{path} has no true boxes: name another file with --gt.")
     bad = [n for n, frame in truth.items() if n < 1 or not np.isfinite(frame.xyxy).all()]
     if bad:
         raise ConfigError(

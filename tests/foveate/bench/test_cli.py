@@ -1,0 +1,88 @@
+"""The commands under ``foveate bench``."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from foveate.bench import cli
+from foveate.bench.main_job import Inputs
+from foveate.bench.report import Report
+from pipeline.errors import ConfigError
+from tests.support.records import Box, result, write_record, write_truth
+
+LEFT: Box = (0, 0, 50, 100)
+RIGHT: Box = (200, 0, 250, 100)
+runner = CliRunner()
+
+
+def test_accuracy_prints_f1_precision_recall_and_counts_by_origin(tmp_path: Path) -> None:
+    record = write_record(
+        tmp_path / "r.jsonl", [result(0, [LEFT], origin="fused"), result(1, [LEFT, RIGHT], origin="carried")]
+    )
+    truth = write_truth(tmp_path / "gt.txt", [(1, LEFT, 1), (2, LEFT, 1), (3, LEFT, 1)])
+    done = runner.invoke(cli.app, ["accuracy", "--record", str(record), "--gt", str(truth)], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "F1 0.6667, precision 0.6667, recall 0.6667" in done.stdout
+    assert "2 of 3 frames have a result; label person" in done.stdout
+    rows = {line.split()[0]: line.split()[1:5] for line in done.stdout.splitlines() if line.strip()}
+    assert rows["fused"] == ["1", "1", "0", "0"]
+    assert rows["carried"] == ["1", "1", "1", "0"]
+    assert rows["all"] == ["3", "2", "1", "1"]
+
+
+def test_accuracy_takes_label_camera_and_number_of_frames(tmp_path: Path) -> None:
+    lines = [result(0, [LEFT], label="dog", camera="yard"), result(0, camera="gate")]
+    truth = write_truth(tmp_path / "gt.txt", [(1, LEFT, 1), (2, LEFT, 1)])
+    files = ["--record", str(write_record(tmp_path / "r.jsonl", lines)), "--gt", str(truth)]
+    choice = ["--label", "dog", "--camera", "yard", "--frames", "1"]
+    done = runner.invoke(cli.app, ["accuracy", *files, *choice], catch_exceptions=False)
+    assert "F1 1.0000" in done.stdout
+    assert "1 of 1 frames have a result; label dog" in done.stdout
+
+
+def test_accuracy_of_an_unreadable_file_is_wrong_use(tmp_path: Path) -> None:
+    truth = write_truth(tmp_path / "gt.txt", [(1, LEFT, 1)])
+    with pytest.raises(ConfigError) as caught:
+        runner.invoke(
+            cli.app, ["accuracy", "--record", str(tmp_path / "r"), "--gt", str(truth)], catch_exceptions=False
+        )
+    assert caught.value.exit_code == 2
+
+
+def test_run_measures_the_group_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Inputs] = []
+
+    def measure(inputs: Inputs, say: object) -> Report:
+        asked.append(inputs)
+        return Report({"f1": 0.91}, {"short": inputs.short}, ("the machine was busy",))
+
+    monkeypatch.setitem(cli.GROUPS, "main", measure)
+    file = tmp_path / "figures.json"
+    options = ["--short", "--json", str(file), "--clip", "a.mp4", "--gt", "a.txt", "--h264-bytes-per-frame", "1000"]
+    done = runner.invoke(cli.app, ["run", "main", *options], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert asked == [Inputs(Path("a.mp4"), Path("a.txt"), 1000.0, short=True)]
+    written = json.loads(file.read_text())
+    assert written["figures"] == {"f1": 0.91}
+    assert written["context"]["details"] == {"short": True}
+    assert {"machine", "date", "command", "versions", "warnings"} <= set(written["context"])
+    assert "0.9100" in done.stdout
+    assert "doubtful: the machine was busy" in done.stdout
+
+
+def test_an_unknown_group_names_the_known_ones(tmp_path: Path) -> None:
+    for group, words in (("mian", "there is main; did you mean main"), ("x", "there is main; choose one")):
+        with pytest.raises(ConfigError, match=words) as caught:
+            runner.invoke(cli.app, ["run", group, "--json", str(tmp_path / "f.json")], catch_exceptions=False)
+        assert caught.value.exit_code == 2
+        assert not (tmp_path / "f.json").exists()
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cli.GROUPS, "main", lambda inputs, say: pytest.fail("it was measured"))
+    with pytest.raises(ConfigError, match="Cannot write"):
+        runner.invoke(cli.app, ["run", "main", "--json", str(tmp_path / "no" / "f.json")], catch_exceptions=False)
