@@ -23,7 +23,6 @@ from edge_agent import answers
 from edge_agent.analysis import policy_for
 from edge_agent.candidates import candidates
 from edge_agent.capture.readers import MediaClock
-from edge_agent.capture.settings import CaptureSettings
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import BASELINE_EVERY, Gate, baseline_bytes, jpeg
 from edge_agent.resolve import Pending, Phase
@@ -31,7 +30,8 @@ from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.tracking.history import Entry, Tracker, analysed_answer, carried_answer
 from foveate.bench.accuracy import read_record
 from foveate.bench.work import NO_WORK, SerialRun, Work, counts_of, work_of
-from foveate.plan import EdgeModel
+from foveate.config.settings import for_sources, plan
+from foveate.plan import Plan
 from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
 from pipeline.detectors.loading import load_detector
@@ -45,17 +45,17 @@ from pipeline.timing import Clock, MonotonicClock, wall_time
 
 
 class SerialLoop:
-    """The stages of one camera, one frame at a time. ``plan`` names the work to do; ``clock`` stamps the results."""
+    """The stages of one camera, one frame at a time. ``work`` says what is to be done, ``clock`` stamps the results."""
 
     def __init__(
         self,
         settings: CameraSettings,
         uplink: UplinkSettings,
         detectors: tuple[Detector, Detector],
-        plan: Mapping[int, Work],
+        work: Mapping[int, Work],
         clock: Clock,
     ) -> None:
-        self._settings, self._uplink, self._plan, self._clock = settings, uplink, plan, clock
+        self._settings, self._uplink, self._work, self._clock = settings, uplink, work, clock
         self._edge, self._cloud = detectors
         self._gate = Gate(settings)
         self._tracker = Tracker(settings.tracker)
@@ -71,7 +71,7 @@ class SerialLoop:
         if not self._gate.due(scene_s):
             return self._result(frame, None, Origin.CARRIED, "not_due")
         gated = self._gate.look(frame.image, scene_s)
-        work = self._plan.get(seq, NO_WORK)
+        work = self._work.get(seq, NO_WORK)
         if not gated.keep or not work.analysed:
             return self._result(frame, None, Origin.CARRIED, gated.reason)
         self._tracker.observe(seq, scene_s, self._look(frame))
@@ -203,10 +203,17 @@ def run_serial(loop: SerialLoop, frames: Iterator[Frame], out: BinaryIO, clock: 
     return SerialRun(counts_of(results), clock.now_s() - started_s)
 
 
-def load_models(edge: EdgeModel, cloud: str, models_dir: Path | None = None) -> tuple[Detector, Detector]:
-    """The small and the large model of the product, one thread each, warm."""
-    small = load_detector(edge.name, input_size=edge.input_size, threads=1, models_dir=models_dir)
-    large = load_detector(cloud, input_size=None, threads=1, models_dir=models_dir)
+def run_plan(clip: Path) -> Plan:
+    """What ``foveate run CLIP`` would start, so that both sides have the same settings."""
+    return plan(for_sources([str(clip)]))
+
+
+def load_models(product: Plan) -> tuple[Detector, Detector]:
+    """The small and the large model of a plan, one inference thread each, warm."""
+    edge, cloud = product.edge_model, product.agent.uplink.model
+    sizes = {} if product.worker is None else {model.name: model.input_size for model in product.worker.models}
+    small = load_detector(edge.name, input_size=edge.input_size, threads=1, models_dir=product.models_dir)
+    large = load_detector(cloud, input_size=sizes.get(cloud), threads=1, models_dir=product.models_dir)
     picture = np.full((*large.entry.input.largest_px, 3), 114, np.uint8)
     for detector in (small, large):
         detector.detect([picture], 0.5)
@@ -215,11 +222,11 @@ def load_models(edge: EdgeModel, cloud: str, models_dir: Path | None = None) -> 
 
 def main() -> None:
     """Run over a clip."""
-    clip, plan, folder = (Path(argument) for argument in sys.argv[1:])
+    clip, record, folder = (Path(argument) for argument in sys.argv[1:])
     cv2.setNumThreads(1)
-    clock, uplink = MonotonicClock(), UplinkSettings()
-    settings = CameraSettings("serial", CaptureSettings(str(clip)))
-    loop = SerialLoop(settings, uplink, load_models(EdgeModel(), uplink.model), work_of(read_record(plan)), clock)
+    clock, product = MonotonicClock(), run_plan(clip)
+    settings = product.agent.cameras[0]
+    loop = SerialLoop(settings, product.agent.uplink, load_models(product), work_of(read_record(record)), clock)
     with (folder / "record.jsonl").open("wb") as out:
         run = run_serial(loop, read_frames(clip, settings.name, clock), out, clock)
     (folder / "counts.json").write_bytes(msgspec.json.encode(run))

@@ -9,14 +9,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from edge_agent.capture.settings import CaptureSettings
-from edge_agent.settings import CameraSettings, UplinkSettings
 from foveate.bench.accuracy import read_record
 from foveate.bench.children import run_child
-from foveate.bench.serial import SerialLoop, load_models, read_frames, run_serial
+from foveate.bench.serial import SerialLoop, load_models, read_frames, run_plan, run_serial
 from foveate.bench.work import SerialRun, Work, counts_of, work_of
 from foveate.models.clips import sampled_frames
-from foveate.plan import EdgeModel
 from pipeline.detectors.base import Detector
 from pipeline.errors import SourceError
 from pipeline.results import Result, decode_result
@@ -29,14 +26,13 @@ EDGE_ALONE = Work(analysed=True, asked=False, answered=False)
 
 
 @pytest.fixture(scope="module")
-def models() -> tuple[Detector, Detector]:
-    return load_models(EdgeModel(), UplinkSettings().model)
+def models(plaza: Path) -> tuple[Detector, Detector]:
+    return load_models(run_plan(plaza))
 
 
-def run(clip: Path, models: tuple[Detector, Detector], plan: Mapping[int, Work]) -> tuple[SerialRun, list[Result]]:
-    clock, out = MonotonicClock(), io.BytesIO()
-    settings = CameraSettings("plaza", CaptureSettings(str(clip)))
-    loop = SerialLoop(settings, UplinkSettings(), models, plan, clock)
+def run(clip: Path, models: tuple[Detector, Detector], work: Mapping[int, Work]) -> tuple[SerialRun, list[Result]]:
+    clock, out, agent = MonotonicClock(), io.BytesIO(), run_plan(clip).agent
+    loop = SerialLoop(agent.cameras[0], agent.uplink, models, work, clock)
     serial = run_serial(loop, read_frames(clip, "plaza", clock), out, clock)
     return serial, [decode_result(line) for line in out.getvalue().splitlines()]
 
