@@ -69,6 +69,11 @@ def _checked_url(url: str) -> str:
     return url
 
 
+def device_path(target: str) -> str:
+    """The path of a device that is named by path or number."""
+    return f"/dev/video{target}" if target.isdigit() else target
+
+
 def host_and_port(url: str) -> tuple[str, int]:
     """The TCP end point that a URL leads to."""
     parts = urlsplit(url)

@@ -2,6 +2,9 @@
 
 It opens one source once, answers on standard output (see ``protocol``), and ends when its input ends. Whatever hangs,
 leaks or crashes in a decoder does so here, at the cost of this camera alone.
+
+Besides the decoder's own, it holds at most four pictures: one being read, two that wait (one of a live source), and
+the one in the shared file.
 """
 
 import contextlib
@@ -14,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from edge_agent.capture.address import SourceKind, host_and_port
+from edge_agent.capture.address import SourceKind, device_path, host_and_port
 from edge_agent.capture.protocol import Answer, Idle, Opened, Opening, Order, Over, Picture, decode_order, encode
 from pipeline.results import CameraState
 from pipeline.timing import MonotonicClock
@@ -88,7 +91,7 @@ def _within_reach(order: Order) -> bool:
                 return True
         except OSError:
             return False
-    return Path(order.target).exists() or order.target.isdigit()
+    return Path(device_path(order.target)).exists()
 
 
 def _serve(order: Order, commands: BinaryIO, answers: BinaryIO) -> None:

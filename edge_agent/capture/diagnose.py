@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from edge_agent.capture.address import device_path
 from edge_agent.capture.protocol import Order, Over
 from pipeline.results import CameraState
 
@@ -99,7 +100,7 @@ def stream_refused(status: int, words: str, shown: str) -> Over:
 
 def explain_device(target: str) -> Over:
     """Why a camera device did not open; all of it can change while we wait."""
-    path = Path(f"/dev/video{target}" if target.isdigit() else target)
+    path = Path(device_path(target))
     if not path.exists():
         return _offline(f"there is no device {path}; is the camera plugged in?")
     if not os.access(path, os.R_OK | os.W_OK):

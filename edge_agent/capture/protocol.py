@@ -24,12 +24,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     open_timeout_s: float
     read_timeout_s: float
     pixel_limit: int
-    wait_s: float
-    """Wait this long before opening."""
-    probe: bool
-    """Cut the wait short when a host or device that was out of reach is there again."""
     shared_file: int
     """Descriptor of the file that takes the pixels."""
+    wait_s: float = 0.0
+    """Wait this long before opening."""
+    probe: bool = False
+    """Cut the wait short when a host or device that was out of reach is there again."""
 
 
 class Opening(msgspec.Struct, frozen=True, tag="opening"):

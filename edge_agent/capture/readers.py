@@ -120,7 +120,8 @@ class CvReader:
         if self._live:
             return Over(CameraState.STALE, "the stream broke off", final=False)
         missing = "" if self._total in (None, self._pictures) else f"; its header promised {self._total}"
-        return Over(CameraState.FINISHED, f"the file ended after {self._pictures} pictures{missing}", final=True)
+        plural = "" if self._pictures == 1 else "s"
+        return Over(CameraState.FINISHED, f"the file ended after {self._pictures} picture{plural}{missing}", final=True)
 
     def release(self) -> None:
         self._capture.release()

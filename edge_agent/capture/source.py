@@ -13,7 +13,7 @@ from edge_agent.capture.base import Captured, CaptureEvent, Ended, StateChange
 from edge_agent.capture.picture import Glance, PictureWatch, glance
 from edge_agent.capture.pixels import SharedPicture, create_shared_file
 from edge_agent.capture.process import ReaderProcess
-from edge_agent.capture.protocol import Answer, Idle, Opened, Opening, Order, Over, Picture
+from edge_agent.capture.protocol import Idle, Opened, Opening, Order, Over, Picture
 from edge_agent.capture.reconnect import Backoff, NoiseMeter
 from edge_agent.capture.settings import CaptureSettings
 from pipeline.frames import Image
@@ -61,7 +61,6 @@ class ProcessSource:
         return self._noise.lines
 
     async def events(self) -> AsyncIterator[CaptureEvent]:
-        loop = asyncio.get_running_loop()
         try:
             if not self._closing:
                 self._desk = desk = _Desk.open()
@@ -70,9 +69,8 @@ class ProcessSource:
                 answer = await self._answer(desk)
                 if self._closing:
                     return
-                if isinstance(answer, Picture):
-                    taken = await loop.run_in_executor(desk.copier, _take, desk.shared, answer)
-                    for event in self._picture(answer, *taken):
+                if isinstance(answer, _Taken):
+                    for event in self._hand_over(answer):
                         yield event
                 elif isinstance(answer, Over):
                     ending = await self._session_over(answer)
@@ -94,7 +92,7 @@ class ProcessSource:
         if desk is not None:
             desk.close()
 
-    async def _answer(self, desk: "_Desk") -> Answer:
+    async def _answer(self, desk: "_Desk") -> "Opening | Opened | Idle | Over | _Taken":
         async with self._changing_reader:
             if self._closing:
                 return Idle()
@@ -104,7 +102,12 @@ class ProcessSource:
                     return started
                 self._reader = started
             reader = self._reader
-        return await reader.ask()
+        answer = await reader.ask()
+        if not isinstance(answer, Picture):
+            return answer
+        if self._closing:
+            return Idle()
+        return await asyncio.get_running_loop().run_in_executor(desk.copier, _take, desk.shared, answer)
 
     def _hear(self, lines: list[str]) -> None:
         report = self._noise.see(len(lines), self._redactor.clean(lines[0]), self._clock.now_s())
@@ -128,12 +131,13 @@ class ProcessSource:
             shared_file=shared_file,
         )
 
-    def _picture(self, picture: Picture, image: Image, look: Glance) -> list[CaptureEvent]:
+    def _hand_over(self, taken: "_Taken") -> list[CaptureEvent]:
+        picture = taken.picture
         if self._session_from_s is None:
             self._session_from_s = picture.captured_at_s
             self._watch = PictureWatch(live=self.live)
         media_s = None if picture.media_ms is None or self.live else picture.media_ms / 1000
-        state, reason = self._watch.see(look, picture.captured_at_s if media_s is None else media_s)
+        state, reason = self._watch.see(taken.look, picture.captured_at_s if media_s is None else media_s)
         events: list[CaptureEvent] = []
         if (state, reason) != self._shown:
             events.append(self._show(state, reason))
@@ -141,7 +145,7 @@ class ProcessSource:
         self._lost = self._unusable = 0
         seq = self._pictures + lost + unusable
         self._pictures = seq + 1
-        events.append(Captured(image, seq, picture.captured_at_s, picture.media_ms, lost, unusable))
+        events.append(Captured(taken.image, seq, picture.captured_at_s, picture.media_ms, lost, unusable))
         return events
 
     async def _session_over(self, over: Over) -> StateChange | Ended | None:
@@ -166,7 +170,7 @@ class ProcessSource:
         self._shown = (state, reason)
         return StateChange(state, reason)
 
-    def _note(self, answer: Answer) -> None:
+    def _note(self, answer: Opening | Opened | Idle) -> None:
         if isinstance(answer, Opened):
             self._total_frames = answer.total_frames
         elif isinstance(answer, Opening):
@@ -192,6 +196,18 @@ class _Desk:
         self.copier.shutdown(wait=False)
 
 
-def _take(shared: SharedPicture, picture: Picture) -> tuple[Image, Glance]:
-    image = shared.copy(picture.height, picture.width)
-    return image, glance(image)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Taken:
+    """A picture out of the shared file."""
+
+    picture: Picture
+    image: Image
+    look: Glance
+
+
+def _take(shared: SharedPicture, picture: Picture) -> _Taken | Over:
+    try:
+        image = shared.copy(picture.height, picture.width)
+    except (OSError, ValueError) as error:
+        return Over(CameraState.STALE, f"the reader process handed over no picture: {error}", final=False)
+    return _Taken(picture, image, glance(image))

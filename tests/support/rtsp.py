@@ -57,12 +57,23 @@ class RtspServer:
             self._process = None
 
 
-class StubRtsp:
-    """Answers OPTIONS with 200 and everything else with one status; keeps the Authorization headers it saw."""
+SDP = (
+    "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=test\r\nt=0 0\r\n"
+    "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:track1\r\n"
+)
 
-    def __init__(self, status: str = "401 Unauthorized") -> None:
+
+class StubRtsp:
+    """Answers OPTIONS with 200 and everything else with one status; keeps the headers that tests ask about.
+
+    With ``describes`` it also describes a stream, so that its client goes on to ask for a transport.
+    """
+
+    def __init__(self, status: str = "401 Unauthorized", *, describes: bool = False) -> None:
         self._status = status
+        self._describes = describes
         self.port = 0
+        self.transports: list[str] = []
         self.authorizations: list[str] = []
         self.connections = 0
 
@@ -78,9 +89,15 @@ class StubRtsp:
             headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
             if "Authorization" in headers:
                 self.authorizations.append(headers["Authorization"])
-            status = "200 OK" if lines[0].startswith("OPTIONS") else self._status
-            challenge = 'WWW-Authenticate: Basic realm="test"\r\n' if status.startswith("401") else ""
-            writer.write(f"RTSP/1.0 {status}\r\nCSeq: {headers['CSeq']}\r\n{challenge}\r\n".encode())
+            if "Transport" in headers:
+                self.transports.append(headers["Transport"])
+            described = self._describes and lines[0].startswith("DESCRIBE")
+            status = "200 OK" if described or lines[0].startswith("OPTIONS") else self._status
+            extra = 'WWW-Authenticate: Basic realm="test"\r\n' if status.startswith("401") else ""
+            body = SDP if described else ""
+            if body:
+                extra = f"Content-Type: application/sdp\r\nContent-Length: {len(body)}\r\n"
+            writer.write(f"RTSP/1.0 {status}\r\nCSeq: {headers['CSeq']}\r\n{extra}\r\n{body}".encode())
             await writer.drain()
 
 

@@ -2,7 +2,7 @@ import base64
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.capture.address import (
@@ -67,6 +67,7 @@ def test_a_refusal_does_not_repeat_the_password() -> None:
         assert "s3cret" not in str(refusal.value)
 
 
+@settings(deadline=None)
 @given(user=SECRETS, word=SECRETS)
 def test_credentials_survive_the_way_into_the_url_and_out_again(user: str, word: str) -> None:
     url = with_credentials("rtsp://old:pass@camera.local:554/a?b=c", user, word)
@@ -94,18 +95,19 @@ def test_a_shown_url_has_no_secrets(url: str, masked: str) -> None:
     assert mask_url(url) == masked
 
 
+@settings(deadline=None)
 @given(user=SECRETS, word=SECRETS, inside=st.booleans())
 def test_no_form_of_user_or_password_passes_the_redactor(user: str, word: str, *, inside: bool) -> None:
     if "***" in user + word or set(user + word) <= {"*"}:
         return
     pair = f"{quote(user, safe='')}:{quote(word, safe='')}@" if inside else ""
-    settings = CaptureSettings(
+    secrets = CaptureSettings(
         f"rtsp://{pair}camera.local/x", username=None if inside else user, password=None if inside else word
     )
     header = base64.b64encode(f"{user}:{word}".encode()).decode()
     # The words around hold no letter that a secret could be made of by itself.
     text = f"\n{user}\n{word}\n{quote(word, safe='')}\n{header}\nrtsp://{pair}h\n"
-    lines = Redactor(settings).clean(text).split("\n")
+    lines = Redactor(secrets).clean(text).split("\n")
     assert user not in lines
     assert word not in lines
     assert quote(word, safe="") not in lines

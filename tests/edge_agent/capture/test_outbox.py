@@ -1,7 +1,7 @@
 import threading
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.capture.outbox import READ_AHEAD_PICTURES, Held, Outbox, Pacer
@@ -13,6 +13,7 @@ IMAGE = np.zeros((2, 2, 3), np.uint8)
 END = Over(CameraState.FINISHED, "end", final=True)
 
 
+@settings(deadline=None)
 @given(steps=st.lists(st.sampled_from(["put", "unusable", "take"]), max_size=60))
 def test_every_picture_of_a_live_source_is_taken_lost_or_unusable(steps: list[str]) -> None:
     outbox, taken, lost, unusable = Outbox(newest_wins=True), 0, 0, 0

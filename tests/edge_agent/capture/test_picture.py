@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.capture.picture import DARK_AFTER_S, FROZEN_AFTER_S, Glance, PictureWatch, glance, to_bgr
@@ -11,6 +11,7 @@ BRIGHT = {"mean": 100.0, "deviation": 40.0}
 BLACK = {"mean": 3.0, "deviation": 2.0}
 
 
+@settings(deadline=None)
 @given(
     height=st.integers(1, 40),
     width=st.integers(1, 40),
@@ -50,6 +51,7 @@ def test_a_picture_over_the_limit_is_refused_by_its_size_and_the_limit() -> None
     assert str(LIMIT) in str(refusal)
 
 
+@settings(deadline=None)
 @given(height=st.integers(1, 70), width=st.integers(1, 70))
 def test_a_glance_works_for_every_size(height: int, width: int) -> None:
     look = glance(np.full((height, width, 3), 77, np.uint8))

@@ -16,7 +16,7 @@ def shared_file() -> Iterator[int]:
     os.close(descriptor)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.tuples(st.integers(1, 80), st.integers(1, 80)), min_size=1, max_size=6))
 def test_pictures_of_changing_size_come_out_as_they_went_in(shared_file: int, sizes: list[tuple[int, int]]) -> None:
     writer, reader = SharedPicture(shared_file), SharedPicture(shared_file)

@@ -6,7 +6,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.capture.opening import open_reader
@@ -82,6 +82,7 @@ def test_a_senseless_frame_count_is_unknown(frames: float, total: int | None) ->
     assert CvReader(ScriptedCapture([], frames=frames), order_for("file"), live=False).total_frames == total
 
 
+@settings(deadline=None)
 @given(
     positions=st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=30), fps=st.none() | st.floats(1, 60)
 )

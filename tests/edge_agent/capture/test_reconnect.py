@@ -1,11 +1,12 @@
 import random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.capture.reconnect import AUTH_RETRY_S, NOISE_EVERY_S, Backoff, NoiseMeter
 
 
+@settings(deadline=None)
 @given(seed=st.integers(), sessions=st.lists(st.floats(0, 100), max_size=30))
 def test_delays_stay_within_their_bounds(seed: int, sessions: list[float]) -> None:
     backoff = Backoff(1.0, 30.0, random.Random(seed))
@@ -33,11 +34,13 @@ def test_a_long_session_starts_the_delays_again_and_a_short_one_does_not() -> No
     assert backoff.next_delay_s(3600.0) < 2
 
 
+@settings(deadline=None)
 @given(seed=st.integers())
 def test_a_refused_password_is_tried_again_after_a_minute_at_the_earliest(seed: int) -> None:
     assert Backoff(1.0, 30.0, random.Random(seed)).auth_delay_s() >= AUTH_RETRY_S
 
 
+@settings(deadline=None)
 @given(bursts=st.lists(st.tuples(st.integers(1, 1000), st.floats(0, 30)), max_size=60))
 def test_noise_is_counted_in_full_and_reported_once_a_minute(bursts: list[tuple[int, float]]) -> None:
     meter, now_s, reports = NoiseMeter(), 0.0, []

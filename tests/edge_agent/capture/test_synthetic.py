@@ -43,7 +43,7 @@ def test_what_the_scene_does_not_have_is_refused(text: str) -> None:
         parse_scene(text)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15, deadline=None)
 @given(scene=SCENES, seq=st.integers(0, 500))
 def test_a_picture_follows_from_its_number_and_its_truth_lies_in_it(scene: Scene, seq: int) -> None:
     image, boxes = Painter(scene).paint(seq), Painter(scene).truth(seq)
