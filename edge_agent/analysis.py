@@ -90,7 +90,7 @@ class Analysis:
                 remaining_ms=(settle_at_s - context.tools.clock.now_s()) * 1000,
                 round_trip_ms=outlook.round_trip_ms,
                 expected_bytes=self._expected_bytes,
-                tokens_bytes=outlook.tokens_bytes,
+                tokens_bytes=None if context.patient else outlook.tokens_bytes,
                 offloads=self._offloads,
                 reachable=outlook.reachable,
                 unreachable_reason=outlook.reason,
@@ -118,7 +118,7 @@ class Analysis:
 
     def _question(self, frame: Frame, decision: OffloadDecision, layout: Layout, data: bytes) -> Question:
         context = self._context
-        deadline_s = frame.captured_at_s + context.settings.deadline_ms / 1000
+        deadline_s = frame.captured_at_s + context.deadline_ms / 1000
         return Question(
             key=frame.key,
             kind=decision.kind,
@@ -128,6 +128,7 @@ class Analysis:
             jpeg=data,
             settle_at_s=deadline_s - context.tools.settle_margin_s,
             weight=context.settings.weight,
+            patient=context.patient,
         )
 
     def _draw(self, frame: Frame, decision: OffloadDecision) -> tuple[Layout, bytes]:
@@ -137,5 +138,5 @@ class Analysis:
         if decision.kind == "frame":
             layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
             return layout, jpeg(render(frame.image, layout), images.frame_quality)
-        layout = pack(to_rects(crops(decision, settings.offload, frame.size), frame.size), settings.mosaic)
+        layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), settings.mosaic)
         return layout, jpeg(render(frame.image, layout), images.mosaic_quality)

@@ -37,6 +37,7 @@ class Camera:
             gate=Gate(settings),
             tracker=Tracker(settings.tracker),
             resolver=Resolver(tools.settle_margin_s),
+            patient=not source.live,
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self._work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow)
@@ -45,6 +46,10 @@ class Camera:
     @property
     def name(self) -> str:
         return self.settings.name
+
+    @property
+    def deadline_ms(self) -> float:
+        return self._context.deadline_ms
 
     async def run(self) -> Ended | None:
         """Run until the source ends; returns how it ended. Cancelling stops at once and counts what was under way."""

@@ -13,12 +13,15 @@ from pipeline.policies.offload import Candidate, Why
 
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
-    """A confirmed track is worth another look after ``recheck_s``; scores between ``sure_below`` and ``sure_above`` are
+    """A track is worth another look ``recheck_s`` after the cloud's last one, ``still_recheck_s`` if it stands still: if
+    it moves by less than ``still_speed`` of its height per second. Scores between ``sure_below`` and ``sure_above`` are
     uncertain. At most ``most_motion`` moving places without a detection; a confirmed track that the small model
     misses is looked for during ``missed_s``.
     """
 
     recheck_s: float = 0.0
+    still_recheck_s: float = 1.0
+    still_speed: float = 0.1
     sure_below: float = 0.15
     sure_above: float = 0.7
     most_motion: int = 6
@@ -45,10 +48,11 @@ def _of_detection(entry: Entry, row: int, settings: CandidateSettings) -> Candid
     found, tracks = entry.seen.detections, entry.after.tracks
     box, score = _as_tuple(found.xyxy[row]), float(found.score[row])
     at = np.flatnonzero(tracks.ids == entry.after.track_of[row])
-    since_look_s = entry.at_s - float(tracks.verdict_at_s[at[0]]) if len(at) else np.inf
-    if since_look_s < settings.recheck_s:
-        return None
-    if np.isfinite(since_look_s):
+    if len(at) and np.isfinite(tracks.verdict_at_s[at[0]]):
+        speed = np.abs(tracks.boxes.velocity[at[0], :2]).max() / max(float(tracks.boxes.position[at[0], 3]), 1.0)
+        wait_s = settings.still_recheck_s if speed < settings.still_speed else settings.recheck_s
+        if entry.at_s - float(tracks.verdict_at_s[at[0]]) < wait_s - 1e-6:
+            return None
         return Candidate(box, Why.UNVERIFIED, 0.3)
     if score < settings.sure_above:
         return Candidate(box, Why.UNCERTAIN, 1.0 - abs(2 * score - 1) / 2)

@@ -58,7 +58,8 @@ class Work:
 @dataclass(slots=True, eq=False)
 class Context:
     """One camera's memory. ``changed`` wakes the resolving stage, ``room`` the capturing one; ``newest`` is the frame
-    analysed last, kept for whoever wants to see it.
+    analysed last, kept for whoever wants to see it; ``patient`` cameras read a file as fast as it goes and would rather
+    wait than do without the cloud.
     """
 
     settings: CameraSettings
@@ -67,6 +68,7 @@ class Context:
     gate: Gate
     tracker: Tracker
     resolver: Resolver
+    patient: bool
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     newest: Frame | None = None
@@ -75,6 +77,11 @@ class Context:
     @property
     def name(self) -> str:
         return self.settings.name
+
+    @property
+    def deadline_ms(self) -> float:
+        """How long after capture a frame must be answered."""
+        return self.settings.patience_ms if self.patient else self.settings.deadline_ms
 
     def settle(self, key: FrameKey, origin: Origin, reason: str) -> None:
         """Nothing better will come for this frame: let it go out."""

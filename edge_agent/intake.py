@@ -92,7 +92,7 @@ class Intake:
                 captured_at_s=frame.captured_at_s,
                 scene_s=scene_s,
                 media_ms=frame.media_ms,
-                deadline_s=frame.captured_at_s + self._context.settings.deadline_ms / 1000,
+                deadline_s=frame.captured_at_s + self._context.deadline_ms / 1000,
                 phase=phase,
                 reason=reason,
                 timings=timings,

@@ -53,7 +53,7 @@ class Output:
             captured_at=wall_time() - timedelta(seconds=now_s - pending.captured_at_s),
             settled_at_s=settled_at_s,
             now_s=now_s,
-            deadline_ms=self._context.settings.deadline_ms,
+            deadline_ms=self._context.deadline_ms,
             edge_model=f"{detector.name}@{detector.version}",
         )
 

@@ -27,7 +27,11 @@ class ImageSettings:
 
 @dataclass(frozen=True, slots=True)
 class CameraSettings:
-    """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class."""
+    """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class.
+
+    ``deadline_ms`` counts from capture. A file that is read as fast as it can be has no time of its own to be late
+    in: its frames wait up to ``patience_ms`` for the cloud instead.
+    """
 
     name: str
     capture: CaptureSettings
@@ -35,6 +39,7 @@ class CameraSettings:
     sample_fps: float = 5.0
     change_detection: Literal["adaptive", "uniform"] = "adaptive"
     deadline_ms: float = 200.0
+    patience_ms: float = 10_000.0
     weight: float = 1.0
     mode: Mode = "adaptive"
     roi: Polygon = ()

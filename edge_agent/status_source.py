@@ -67,7 +67,7 @@ class AgentStatusSource:
             finals=counts.finals,
             drops=counts.drops,
             in_flight=counts.in_flight,
-            deadline_ms=camera.settings.deadline_ms,
+            deadline_ms=camera.deadline_ms,
             deadline_hit_ratio=board.hit_ratio,
             latency=board.recent_latency(now_s),
             segments=board.segments(now_s),

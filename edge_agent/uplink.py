@@ -32,7 +32,10 @@ _NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock."""
+    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
+
+    A ``patient`` question waits for its turn, and its camera with it; another one is displaced by a newer one.
+    """
 
     key: FrameKey
     kind: str
@@ -42,6 +45,7 @@ class Question:
     jpeg: bytes
     settle_at_s: float
     weight: float
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ class _Lane:
     listener: AnswerListener
     in_flight: int = 0
     waiting: Question | None = None
+    landed: asyncio.Event = field(default_factory=asyncio.Event)
     rate: Rate = field(default_factory=lambda: Rate(10.0))
 
 
@@ -145,6 +150,9 @@ class Uplink:
     async def ask(self, question: Question) -> None:
         """Send a question, or let it wait for its turn. The listener hears of the outcome."""
         lane = self._lanes[question.key.camera]
+        while question.patient and lane.in_flight >= self._settings.in_flight:
+            lane.landed.clear()
+            await lane.landed.wait()
         if lane.in_flight < self._settings.in_flight:
             await self._send(lane, question)
             return
@@ -167,6 +175,7 @@ class Uplink:
         if status is not PublishStatus.SENT:
             del self._flights[correlation]
             lane.in_flight -= 1
+            lane.landed.set()
             if status is PublishStatus.NOT_CONNECTED:
                 self._breaker = self._breaker.missed(self._clock.now_s())
             self._give_up(lane, question, status.value, shed=status is PublishStatus.BACKLOG)
@@ -248,7 +257,9 @@ class Uplink:
     def _land(self, flight: _Flight) -> None:
         """Free the place of a flight that has not been given up before."""
         if not flight.missed:
-            self._lanes[flight.question.key.camera].in_flight -= 1
+            lane = self._lanes[flight.question.key.camera]
+            lane.in_flight -= 1
+            lane.landed.set()
         self._kick.set()
 
     async def run(self) -> None:

@@ -16,14 +16,14 @@ from pipeline.metrics.histogram import LogHistogram
 def summary(cameras: Iterable[Camera], usage: dict[str, Usage], duration_s: float) -> dict[str, Any]:
     """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes."""
     cameras = list(cameras)
-    whole = _part([c.board for c in cameras], max((c.settings.deadline_ms for c in cameras), default=0.0))
+    whole = _part([c.board for c in cameras], max((c.deadline_ms for c in cameras), default=0.0))
     return {
         **whole,
         "duration_s": round(duration_s, 3),
         "cpu_s": {role: round(u.cpu_s, 2) for role, u in usage.items()},
         "rss_mb": {role: round(u.rss_mb, 1) for role, u in usage.items()},
         "cameras": {
-            c.name: {"state": c.board.state.value, "reason": c.board.reason, **_part([c.board], c.settings.deadline_ms)}
+            c.name: {"state": c.board.state.value, "reason": c.board.reason, **_part([c.board], c.deadline_ms)}
             for c in cameras
         },
     }

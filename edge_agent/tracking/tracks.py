@@ -131,8 +131,8 @@ def step(tracks: Tracks, seen: Observations, now_s: float, next_id: int, setting
     kept = _deny_absent(_correct(moved, seen, matched, now_s, settings), seen, now_s)
     track_of = np.where(matched >= 0, kept.ids[np.maximum(matched, 0)] if len(kept) else -1, -1).astype(np.int64)
     score = seen.detections.score
-    born = (matched < 0) & ((score >= settings.high_score) | (seen.verdict == Verdict.CONFIRMED))
-    born &= seen.verdict != Verdict.DENIED
+    # What the cloud has denied is remembered as a track too, so that it need not be asked about again at once.
+    born = (matched < 0) & ((score >= settings.high_score) | (seen.verdict != Verdict.UNSEEN))
     rows = np.flatnonzero(born)
     track_of[rows] = np.arange(next_id, next_id + len(rows))
     alive = now_s - kept.seen_s <= settings.forget_s
@@ -150,8 +150,10 @@ def _associate(tracks: Tracks, seen: Observations, settings: TrackerSettings) ->
     high = (found.score >= settings.high_score) | (seen.verdict == Verdict.CONFIRMED)
     low = ~high & (found.score >= settings.low_score)
     free = np.ones(len(tracks), dtype=bool)
-    for group, least in ((high, settings.match_iou), (low, settings.low_match_iou)):
-        rows, columns = np.flatnonzero(group), np.flatnonzero(free)
+    # A confident box is never taken for clutter that was denied while the small model itself was not sure.
+    clutter = (tracks.verdict == Verdict.DENIED) & (tracks.score < settings.high_score)
+    for group, open_to, least in ((high, ~clutter, settings.match_iou), (low, free, settings.low_match_iou)):
+        rows, columns = np.flatnonzero(group), np.flatnonzero(free & open_to)
         if not len(rows) or not len(columns):
             continue
         gain = overlap[np.ix_(rows, columns)]

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from pipeline.geometry import BoxArray, Size, merge_close, pad
+from pipeline.geometry import BoxArray, Size, coverage, merge_close, pad
 
 
 class Why(StrEnum):
@@ -35,7 +35,7 @@ class OffloadSettings:
     """Settings of the decision.
 
     ``padding`` (share of a side, at least ``padding_px``) is added around each place; two places are joined while the
-    box around both has less than ``merge_slack`` times their area. At most ``most_regions`` go. Every
+    box around both has less than ``merge_slack`` times their area. At most ``most_regions`` such regions go. Every
     ``full_frame_every``-th offload is a low-quality full frame, at the latest after ``full_frame_s`` while something
     moves. ``tail_deviations``: how pessimistic the predicted round trip is.
     """
@@ -72,18 +72,12 @@ Kind = Literal["none", "mosaic", "frame"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffloadDecision:
-    """What to send and why. ``regions`` (n, 4) ``xyxy`` in frame pixels before padding, the most wanted first.
-
-    ``wanted`` is True where a second look was wanted and could not be had.
-    """
+    """What to send and why: ``places`` for a mosaic. ``wanted`` is True where a second look could not be had."""
 
     kind: Kind
     reason: str
-    regions: BoxArray
+    places: tuple[Candidate, ...] = ()
     wanted: bool = False
-
-
-NOWHERE: BoxArray = np.empty((0, 4), np.float32)
 
 
 class OffloadPolicy(Protocol):
@@ -111,15 +105,15 @@ class Adaptive:
 
     def decide(self, view: OffloadView) -> OffloadDecision:
         if not view.candidates:
-            return OffloadDecision("none", "nothing_uncertain", NOWHERE)
+            return OffloadDecision("none", "nothing_uncertain")
         kind: Kind = "frame" if self._frame_is_due(view) else "mosaic"
         hindrance = obstacle(view, kind)
         if hindrance:
-            return OffloadDecision("none", hindrance, NOWHERE, wanted=True)
+            return OffloadDecision("none", hindrance, wanted=True)
         if kind == "frame":
-            return OffloadDecision("frame", "search_for_missed", NOWHERE)
-        wanted = sorted(view.candidates, key=lambda c: -c.gain)
-        return OffloadDecision("mosaic", wanted[0].why.value, _boxes(wanted[: self.settings.most_regions]))
+            return OffloadDecision("frame", "search_for_missed")
+        most_wanted = max(view.candidates, key=lambda c: c.gain)
+        return OffloadDecision("mosaic", most_wanted.why.value, view.candidates)
 
     def _frame_is_due(self, view: OffloadView) -> bool:
         every = self.settings.full_frame_every
@@ -133,8 +127,8 @@ class Always:
     def decide(self, view: OffloadView) -> OffloadDecision:
         hindrance = obstacle(view, "frame")
         if hindrance:
-            return OffloadDecision("none", hindrance, NOWHERE, wanted=True)
-        return OffloadDecision("frame", "always", NOWHERE)
+            return OffloadDecision("none", hindrance, wanted=True)
+        return OffloadDecision("frame", "always")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +136,7 @@ class Never:
     """Sends nothing; ``edge_only``."""
 
     def decide(self, view: OffloadView) -> OffloadDecision:  # noqa: ARG002 - the Protocol's argument
-        return OffloadDecision("none", "edge_only", NOWHERE)
+        return OffloadDecision("none", "edge_only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +148,17 @@ class RandomShare:
 
     def decide(self, view: OffloadView) -> OffloadDecision:
         if not view.candidates or self.rng.random() >= self.share:
-            return OffloadDecision("none", "not_drawn", NOWHERE)
+            return OffloadDecision("none", "not_drawn")
         hindrance = obstacle(view, "mosaic")
         if hindrance:
-            return OffloadDecision("none", hindrance, NOWHERE, wanted=True)
-        return OffloadDecision("mosaic", "drawn", _boxes(view.candidates))
+            return OffloadDecision("none", hindrance, wanted=True)
+        return OffloadDecision("mosaic", "drawn", view.candidates)
 
 
-def _boxes(candidates: Sequence[Candidate]) -> BoxArray:
-    return np.array([c.box for c in candidates], dtype=np.float32).reshape(-1, 4)
-
-
-def crops(decision: OffloadDecision, settings: OffloadSettings, size: Size) -> BoxArray:
-    """The padded and joined regions (n, 4) of a mosaic decision, in frame pixels."""
-    return merge_close(pad(decision.regions, settings.padding, settings.padding_px, size), settings.merge_slack)
+def crops(places: Sequence[Candidate], settings: OffloadSettings, size: Size) -> BoxArray:
+    """The regions (n, 4) to send: places padded and joined, the most wanted first, in frame pixels."""
+    boxes = np.array([place.box for place in places], dtype=np.float32).reshape(-1, 4)
+    gains = np.array([place.gain for place in places], dtype=np.float32)
+    regions = merge_close(pad(boxes, settings.padding, settings.padding_px, size), settings.merge_slack)
+    gain = (coverage(boxes, regions) * gains[:, None]).sum(axis=0)
+    return np.asarray(regions[np.argsort(-gain, kind="stable")][: settings.most_regions], dtype=np.float32)
