@@ -32,6 +32,9 @@ PAIRS, SHORT_PAIRS = 3, 1
 SAME_WORK = 0.05
 """Conveyor and serial loop must agree in what they did to within this share."""
 
+SAME_DURATION = 0.1
+"""The conveyor's time must not be longer than that of its results by more than this share: start-up does not count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -48,6 +51,8 @@ class Pair:
     """A run of the conveyor and the serial loop's run with the same work, one right after the other."""
 
     conveyor_fps: float
+    duration_s: float
+    recorded_s: float
     conveyor: Counts
     serial_fps: float
     serial: Counts
@@ -139,7 +144,15 @@ def run_pair(clip: Path, folder: Path, truth: dict[int, Truth], frames: int) -> 
     run_child([*command, str(into)], folder / "serial.txt")
     serial = msgspec.json.decode((into / "counts.json").read_bytes(), type=SerialRun)
     f1 = accuracy(read_record(into / "record.jsonl"), truth, LABEL, frames).score.f1
-    return Pair(conveyor.summary.frames_per_s, counts_of(conveyor.record), serial.frames_per_s, serial.counts, f1)
+    return Pair(
+        conveyor.summary.frames_per_s,
+        conveyor.summary.duration_s,
+        conveyor.recorded_s,
+        counts_of(conveyor.record),
+        serial.frames_per_s,
+        serial.counts,
+        f1,
+    )
 
 
 def report(measured: Measured, inputs: Inputs) -> Report:
@@ -202,6 +215,11 @@ def _doubts(measured: Measured) -> list[str]:
         if run.outside_cpu_s > 1.1 * sum(run.summary.cpu_s.values()):
             doubts.append(f"{name}: the summary leaves out over a tenth of the CPU time that was charged")
     for number, pair in enumerate(measured.pairs, 1):
+        if pair.duration_s > (1 + SAME_DURATION) * pair.recorded_s:
+            doubts.append(
+                f"pair {number}: the conveyor says that it took {pair.duration_s:.1f} s, "
+                f"but its results lie within {pair.recorded_s:.1f} s"
+            )
         for field in Counts.__struct_fields__:
             conveyor, serial = getattr(pair.conveyor, field), getattr(pair.serial, field)
             if abs(conveyor - serial) > SAME_WORK * max(conveyor, serial):

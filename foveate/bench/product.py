@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,15 @@ class ProductRun:
     def cpu_s(self) -> float:
         """The larger of what the product says it used and what the operating system says."""
         return max(sum(self.summary.cpu_s.values()), self.outside_cpu_s)
+
+    @property
+    def recorded_s(self) -> float:
+        """Seconds from the first capture to the last result, from the results' own times of day."""
+        captured_s = {
+            seq: datetime.fromisoformat(result.captured_at).timestamp() for seq, result in self.record.items()
+        }
+        answered_s = (captured_s[seq] + (result.timings_ms.total or 0.0) / 1e3 for seq, result in self.record.items())
+        return max(answered_s) - min(captured_s.values())
 
 
 def run_product(arguments: Sequence[str], folder: Path) -> ProductRun:

@@ -124,7 +124,9 @@ class SerialLoop:
         if decision.kind == "frame":
             layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
             return layout, jpeg(render(frame.image, layout), images.frame_quality)
-        layout = pack(to_rects(crops(decision, self._settings.offload, frame.size), frame.size), self._settings.mosaic)
+        layout = pack(
+            to_rects(crops(decision.places, self._settings.offload, frame.size), frame.size), self._settings.mosaic
+        )
         return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
 
     def _second_look(self, layout: Layout, data: bytes) -> Detections:

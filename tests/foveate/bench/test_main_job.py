@@ -50,8 +50,8 @@ def product_run(**changes: Any) -> ProductRun:
     return ProductRun(Summary(**(values | changes)), Path("r.jsonl"), record, 5.5)
 
 
-def pair(gain: float = 2.0, serial: Counts = COUNTS) -> Pair:
-    return Pair(gain * 10.0, COUNTS, 10.0, serial, 0.9)
+def pair(gain: float = 2.0, serial: Counts = COUNTS, recorded_s: float = 5.0) -> Pair:
+    return Pair(gain * 10.0, 5.0, recorded_s, COUNTS, 10.0, serial, 0.9)
 
 
 def scored(right: int) -> Accuracy:
@@ -117,6 +117,10 @@ def test_sound_measurements_leave_no_doubt() -> None:
         (
             {"pairs": (pair(), pair(serial=Counts(10, 5, 4, 5, 4000)))},
             "pair 2: asked is 5 in the conveyor and 4 in the serial loop",
+        ),
+        (
+            {"pairs": (pair(recorded_s=4.0),)},
+            "pair 1: the conveyor says that it took 5.0 s, but its results lie within 4.0 s",
         ),
     ],
 )

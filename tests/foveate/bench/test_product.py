@@ -10,7 +10,7 @@ import pytest
 from foveate.bench import product
 from foveate.bench.product import read_summary, run_product
 from pipeline.errors import ConfigError, FoveateError
-from pipeline.results import encode_result
+from pipeline.results import Timings, encode_result
 from tests.support.records import result
 
 SUMMARY: dict[str, Any] = {
@@ -76,6 +76,16 @@ def test_cpu_time_is_the_larger_of_the_products_own_and_the_operating_systems(tm
 
 def test_throughput_counts_the_frames_that_were_answered(tmp_path: Path) -> None:
     assert read_summary(write_summary(tmp_path / "s.json")).frames_per_s == 2.0
+
+
+def test_the_record_tells_how_long_it_took_from_the_first_capture_to_the_last_result(tmp_path: Path) -> None:
+    times = {0: ("12:00:01.500", 900.0), 1: ("12:00:01.000", 100.0), 2: ("12:00:02.000", 50.0)}
+    record = {
+        seq: result(seq, captured_at=f"2026-01-01T{moment}Z", timings_ms=Timings(total=total_ms))
+        for seq, (moment, total_ms) in times.items()
+    }
+    run = product.ProductRun(read_summary(write_summary(tmp_path / "s.json")), tmp_path, record, 1.0)
+    assert run.recorded_s == pytest.approx(1.4)
 
 
 @pytest.mark.parametrize(
