@@ -235,7 +235,7 @@ class Batcher:
     def _overdue_at(self, now_s: float) -> Callable[[Job], bool]:
         """Whether a job could not be in time even if it ran alone from ``now_s`` on; asks once per kind."""
         admission, bounds = self._policies.admission, self._policies.bounds
-        run_s = functools.cache(lambda model, bucket: self._latency.times(model, bucket, now_s).typical_s(1))
+        run_s = functools.cache(lambda model, bucket: self._latency.times(model, bucket, now_s).p90_s(1))
 
         def overdue(job: Job) -> bool:
             alone = QueueLoad(0, 0, 0.0, run_s(*job.kind))
@@ -246,7 +246,7 @@ class Batcher:
 
     def _run_s(self, job: Job, now_s: float) -> float | None:
         model, bucket = job.kind
-        return self._latency.times(model, bucket, now_s).typical_s(1)
+        return self._latency.times(model, bucket, now_s).p90_s(1)
 
     def _ahead_s(self, deadline_s: float, now_s: float) -> float:
         """Predicted seconds until the model is free for a newcomer with this deadline."""

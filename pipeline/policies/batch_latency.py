@@ -20,6 +20,7 @@ class _Runs:
     recent_s: deque[float]
     last_at_s: float = -math.inf
     median_s: float = 0.0
+    p90_s: float = 0.0
     p95_s: float = 0.0
 
     def add(self, run_s: float, now_s: float) -> None:
@@ -29,6 +30,7 @@ class _Runs:
         self.last_at_s = now_s
         ranked = sorted(self.recent_s)
         self.median_s = ranked[(len(ranked) - 1) // 2]
+        self.p90_s = ranked[int(0.9 * (len(ranked) - 1))]  # rounds down: of few runs, one slow one is left out
         self.p95_s = ranked[math.ceil(0.95 * len(ranked)) - 1]
 
 
@@ -113,6 +115,15 @@ class MeasuredTimes:
     def typical_s(self, batch: int) -> float | None:
         found = self._table.nearest(_Key(self._model, self._bucket, batch), self._now_s)
         return None if found is None else found[0].median_s * found[1]
+
+    def p90_s(self, batch: int) -> float | None:
+        """The 90th percentile, by which promises are made.
+
+        By the median every other promise of a busy queue is broken; by the 95th, one slow run in twenty refuses what
+        could have been done.
+        """
+        found = self._table.nearest(_Key(self._model, self._bucket, batch), self._now_s)
+        return None if found is None else found[0].p90_s * found[1]
 
     def p95_s(self, batch: int) -> float | None:
         found = self._table.nearest(_Key(self._model, self._bucket, batch), self._now_s)

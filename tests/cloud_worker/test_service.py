@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 
 import pytest
 
@@ -189,6 +190,41 @@ def test_past_saturation_about_the_capacity_is_answered_and_all_of_it_in_time() 
             assert sum(reply.total_ms > 100.001 for reply in answered) <= 5
             reasons = {reply.refused for reply in replies} - {None}
             assert reasons <= {Refusal.INFEASIBLE, Refusal.EXPIRED}
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize(
+    ("slow_share", "slow_factor", "spread"),
+    [(0.0, 1.0, 0.5), (0.06, 6.0, 0.1)],
+    ids=["widely spread", "one in sixteen six times as slow"],
+)
+def test_run_times_that_vary_neither_break_promises_nor_stop_the_work(
+    slow_share: float, slow_factor: float, spread: float
+) -> None:
+    """Past saturation: most of the mean capacity is answered in time, and only what nobody could foresee is late."""
+    chance = random.Random(1)
+    runs_s: list[float] = []
+    slow_runs: list[int] = []
+
+    def run_s(_batch: int) -> float:
+        slow = chance.random() < slow_share
+        slow_runs.extend([len(runs_s)] * slow)
+        runs_s.append(0.015 * (slow_factor if slow else 1.0) * chance.lognormvariate(0, spread))
+        return runs_s[-1]
+
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=run_s)]) as made:
+            sent = []
+            for i in range(1000):
+                sent.append(await made.requester.send(make_request(i, budget_ms=100.0)))
+                await asyncio.sleep(chance.expovariate(90))
+            lasted_s = asyncio.get_running_loop().time()
+            await asyncio.sleep(1)
+            answered = [reply for one in sent if (reply := made.requester.reply_to(one)).refused is None]
+            in_time = sum(reply.total_ms <= 100 for reply in answered)
+            assert in_time * sum(runs_s) / len(runs_s) >= 0.85 * lasted_s
+            assert len(answered) - in_time <= 0.04 * len(answered) + 1.5 * len(slow_runs)
 
     run_virtual(scene())
 
