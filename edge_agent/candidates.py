@@ -13,8 +13,10 @@ from pipeline.policies.offload import Candidate, Why
 
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
-    """A track is worth another look ``recheck_s`` after the cloud's last one, ``still_recheck_s`` if it stands still: if
-    it moves by less than ``still_speed`` of its height per second. Scores between ``sure_below`` and ``sure_above`` are
+    """When a place is worth another look.
+
+    A track is ``recheck_s`` after the cloud's last look, ``still_recheck_s`` if it stands still: if it moves by less
+    than ``still_speed`` of its height per second. Scores between ``sure_below`` and ``sure_above`` are
     uncertain. At most ``most_motion`` moving places without a detection; a confirmed track that the small model
     misses is looked for during ``missed_s``.
     """

@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+import cv2
 import psutil
 from rich.console import Console
 
@@ -58,6 +59,7 @@ class Run:
     async def go(self) -> int:
         """Run to the end; returns the exit code. Raises FoveateError before anything has started to run."""
         plan = self._plan
+        cv2.setNumThreads(1)  # the pools bring the parallelism
         with _record_file(self._outputs.record) as record, contextlib.ExitStack() as children:
             await self._start_children(children)
             detector = await asyncio.to_thread(self._load)

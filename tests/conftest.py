@@ -4,9 +4,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("foveate", deadline=None)
+settings.load_profile("foveate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,6 @@ from edge_agent.tracking.kalman import BoxFilter, Noise
 from pipeline.detections import Detections
 from pipeline.geometry import BoxArray, coverage, iou
 
-
 LOOKED_AT_COVERAGE = 0.9
 """A box counts as looked at by the cloud when this share of it lies in one region that was sent."""
 

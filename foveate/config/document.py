@@ -65,7 +65,7 @@ def parse_document(text: str, name: str, env: Mapping[str, str]) -> Document:
             return document
         values = _Reader(document, env).read(root, ())
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(_syntax(error, name)) from None
+        raise ConfigError(_syntax(error, name, text)) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"a character that YAML does not allow ({name} line {line}): remove it") from None
@@ -82,13 +82,15 @@ def escape(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def _syntax(error: yaml.MarkedYAMLError, name: str) -> str:
+def _syntax(error: yaml.MarkedYAMLError, name: str, text: str) -> str:
     mark = error.problem_mark or error.context_mark
     where = f"{name} line {mark.line + 1}" if mark else name
-    problem = error.problem or "it cannot be read"
+    problem, advice = error.problem or "it cannot be read", "check indentation, colons and quotes around here"
     if "alias" in problem:  # the library would quote the value, which may be a secret
-        problem = "a value that begins with '*' must stand in quotes"
-    return f"this is not YAML ({where}): {problem}; check indentation, colons and quotes around here"
+        problem, advice = "a value begins with '*'", "put it in quotes"
+    elif mark and "${" in "".join(text.splitlines()[mark.line : mark.line + 1]):
+        advice = "put ${NAME} in quotes where it stands between braces or brackets"
+    return f"this is not YAML ({where}): {problem}; {advice}"
 
 
 class _Reader:

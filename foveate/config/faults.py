@@ -72,14 +72,15 @@ class Places:
         return inherited if len(self._known(inherited)) > len(self._known(loc)) - 1 else loc
 
     def sentence(self, fault: Fault) -> str:
-        """One sentence: what, where, the value, what to do."""
+        """One sentence on one line: what, where, the value, what to do."""
         where = f"({self._where(fault.loc)})"
         if fault.unknown:
-            return f"unknown key {str(fault.loc[-1])!r} {where}; {fault.advice}"
-        mark = ":" if fault.advice[:1].isupper() else ";"
-        subject = path_of(fault.loc) or "the configuration"
-        problem = f" {self._secretless(fault.problem)}" if fault.problem else ""
-        return f"{subject}{problem} {where}{mark} {self._secretless(fault.advice)}"
+            text = f"unknown key {str(fault.loc[-1])!r} {where}; {fault.advice}"
+        else:
+            subject = " ".join(filter(None, [path_of(fault.loc) or "the configuration", fault.problem, where]))
+            text = f"{subject}{':' if fault.advice[:1].isupper() else ';'} {fault.advice}"
+        # What was written must not steer a terminal.
+        return "".join(letter if letter.isprintable() else "?" for letter in self._secretless(text))
 
     def line(self, loc: Loc) -> int:
         """The line a place is nearest to, 0 for the command line."""

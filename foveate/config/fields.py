@@ -1,7 +1,6 @@
 """Kinds of values that several groups of keys share."""
 
 import ipaddress
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,15 +22,11 @@ from edge_agent.capture.address import SourceKind, parse_address
 from edge_agent.capture.synthetic import parse_scene
 from edge_agent.settings import Polygon
 from foveate.config.faults import choose, without_credentials
+from foveate.config.polygons import MOST_SIDE_PX, POLYGON_SCHEMA, ROI_SCHEMA, read_mask, read_roi
 from pipeline.errors import ConfigError
 from pipeline.transport.url import parse_broker_url
 from pipeline.wire.topics import camera_fault, level_fault
 
-LEAST_REGION_PX = 8
-"""A region of interest has at least this side: the agent refuses less."""
-
-MOST_SIDE_PX = 65_535
-MOST_POINTS = 200
 MOST_SECRET_BYTES = 4096
 HIDDEN = "***"
 
@@ -147,76 +142,6 @@ def _input_size(value: object) -> object:
     return tuple(sides)
 
 
-def _roi(value: object) -> Polygon:
-    return () if value is None or value == [] or value == () else read_polygon(value, LEAST_REGION_PX)
-
-
-def _mask(value: object) -> Polygon:
-    return read_polygon(value, 1)
-
-
-def read_polygon(value: object, least_px: float) -> Polygon:
-    """A box [x1, y1, x2, y2] or a list of points [x, y] as points. Raises ValueError on what no frame could have.
-
-    Numbers are pixels, or shares of the frame where all lie between 0 and 1.
-    """
-    items = list(value) if isinstance(value, list | tuple) else []
-    box = len(items) == 4 and not any(isinstance(item, list | tuple) for item in items)
-    try:
-        numbers = [float(item) for item in items] if box else []
-        points = _corners(*numbers) if box else tuple((float(x), float(y)) for x, y in (_pair(item) for item in items))
-    except (TypeError, ValueError, OverflowError):
-        points = ()
-    if len(points) < 3:
-        raise ValueError("it must be a box [x1, y1, x2, y2] or at least 3 points [[x, y], ...]")
-    _check_polygon(points, least_px)
-    return points
-
-
-def _corners(x1: float, y1: float, x2: float, y2: float) -> Polygon:
-    if x2 <= x1 or y2 <= y1:
-        return ((x1, y1),) * 4  # has no area, which is refused in one place
-    return (x1, y1), (x2, y1), (x2, y2), (x1, y2)
-
-
-def _pair(item: object) -> tuple[Any, Any]:
-    if not isinstance(item, list | tuple) or len(item) != 2:
-        raise ValueError("not a point")
-    return item[0], item[1]
-
-
-def _check_polygon(points: Polygon, least_px: float) -> None:
-    flat = [number for point in points for number in point]
-    if not all(math.isfinite(number) for number in flat):
-        raise ValueError("its numbers must be finite")
-    if min(flat) < 0:
-        raise ValueError("no number may be negative: (0, 0) is the top left corner of the frame")
-    if max(flat) > MOST_SIDE_PX or len(points) > MOST_POINTS:
-        raise ValueError(f"at most {MOST_POINTS} points of at most {MOST_SIDE_PX} pixels are allowed")
-    pairs = zip(points, points[1:] + points[:1], strict=True)
-    if abs(sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in pairs)) < 1e-9:
-        raise ValueError(
-            "its area is 0: a box needs x1 < x2 and y1 < y2, and sides must not lie on or cross each other"
-        )
-    sides = [max(axis) - min(axis) for axis in zip(*points, strict=True)]
-    if max(flat) > 1 and min(sides) < least_px:
-        raise ValueError(
-            f"it is less than {least_px:g} px wide or high: numbers are pixels, or shares of the frame only where all"
-            " lie between 0 and 1"
-        )
-
-
-def _polygon_schema() -> dict[str, Any]:
-    number = {"type": "number", "minimum": 0}
-    point = {"type": "array", "items": number, "minItems": 2, "maxItems": 2}
-    return {
-        "anyOf": [
-            {"type": "array", "items": number, "minItems": 4, "maxItems": 4},
-            {"type": "array", "items": point, "minItems": 3, "maxItems": MOST_POINTS},
-        ]
-    }
-
-
 Level = Annotated[str, AfterValidator(_level)]
 CameraName = Annotated[str, AfterValidator(_camera)]
 Secret = Annotated[
@@ -230,5 +155,5 @@ AnyPath = Annotated[Path, AfterValidator(_absolute)]
 SecretFile = Annotated[Path, AfterValidator(_absolute), AfterValidator(_secret_file)]
 ReadableFile = Annotated[Path, AfterValidator(_absolute), AfterValidator(_readable_file)]
 InputSize = Annotated[tuple[int, int], BeforeValidator(_input_size)]
-Roi = Annotated[Polygon, BeforeValidator(_roi), WithJsonSchema({"anyOf": [*_polygon_schema()["anyOf"], {"const": []}]})]
-Mask = Annotated[Polygon, BeforeValidator(_mask), WithJsonSchema(_polygon_schema())]
+Roi = Annotated[Polygon, BeforeValidator(read_roi), WithJsonSchema(ROI_SCHEMA)]
+Mask = Annotated[Polygon, BeforeValidator(read_mask), WithJsonSchema(POLYGON_SCHEMA)]

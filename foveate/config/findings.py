@@ -21,6 +21,7 @@ _ADVICE_BY_KIND = {
     "path": "it must be a path",
     "tuple": "it must be a list",
     "model": "it must be a group of keys",
+    "too_short": "it must not be empty",
 }
 
 
@@ -70,14 +71,16 @@ def _advice(kind: str, context: Mapping[str, Any], message: str, value: object) 
 
 
 def _home_of(loc: Loc, groups: Mapping[Loc, Sequence[str]]) -> str:
-    """What to write instead of an unknown key: one like it, else where it belongs, else what is known."""
+    """What to write instead of an unknown key: one like it or its right place, else what is known."""
     key, group = str(loc[-1]), tuple(0 if isinstance(part, int) else part for part in loc[:-1])
     known = groups.get(group, ())
+    homes = [place for place, keys in groups.items() if key in keys]
+    # A camera's keys exist twice, in the defaults too.
+    homes = [place for place in homes if place[:1] == group[:1]] or [p for p in homes if p[:1] != ("defaults",)]
     near = nearest(key, known)
-    if near:
-        return f"did you mean {near!r}?"
-    homes = [path_of(place).replace("[0]", "[]") or "the top level" for place, keys in groups.items() if key in keys]
-    return f"it belongs under {' or '.join(homes)}" if homes else f"known here: {', '.join(known)}"
+    meant = [repr(near)] if near else []
+    meant += [path_of((*place, key)).replace("[0]", "[]") for place in homes]
+    return f"did you mean {' or '.join(meant)}?" if meant else f"known here: {', '.join(known)}"
 
 
 def _shown(loc: Loc, value: object) -> str:

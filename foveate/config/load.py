@@ -48,12 +48,17 @@ def configure(document: Document, folder: Path | None, overrides: Overrides) -> 
     except ValidationError as error:
         broken = [fault.loc for fault in faults]
         found = [fault_of(one, _GROUPS) for one in error.errors(include_url=False)]
-        faults += [f for f in found if not any(places.home(f.loc)[: len(loc)] == loc for loc in broken)]
+        faults += [f for f in found if not _follows(places.home(f.loc), broken)]
     if configuration is not None:
         faults += cross_faults(configuration)
     if faults or configuration is None:
         raise ConfigError("\n".join(_sentences(faults, places)))
     return configuration
+
+
+def _follows(loc: Loc, broken: list[Loc]) -> bool:
+    """Whether a value is wrong only because it, or a part of it, could not be read."""
+    return any(other[: len(loc)] == loc for other in broken)
 
 
 def _sentences(faults: list[Fault], places: Places) -> list[str]:

@@ -28,7 +28,7 @@ class TokenClock:
     """
 
     def __init__(self, rate_fps: float) -> None:
-        if rate_fps <= 0:
+        if not rate_fps > 0:
             raise ValueError(f"rate_fps is {rate_fps}, must be above 0")
         self._period_s = 1.0 / rate_fps
         self._due_s: float | None = None

@@ -24,13 +24,12 @@ class TokenBucket:
         if self.rate_bytes_s is None:
             return self
         level = min(self.burst_bytes, self.level_bytes + self.rate_bytes_s * max(0.0, now_s - self.at_s))
-        return replace(self, level_bytes=level, at_s=now_s)
+        return replace(self, level_bytes=level, at_s=max(self.at_s, now_s))
 
-    def allows(self, size_bytes: float) -> bool:
-        """Whether the level covers ``size_bytes``; what exceeds the whole burst may go when the bucket is full."""
-        if self.rate_bytes_s is None:
-            return True
-        return self.level_bytes >= min(size_bytes, self.burst_bytes)
+    def available_bytes(self) -> float | None:
+        """What may go now; None is anything: without a limit, and from a full bucket, whose burst something may exceed."""
+        full = self.rate_bytes_s is None or self.level_bytes >= self.burst_bytes
+        return None if full else self.level_bytes
 
     def take(self, size_bytes: float) -> "TokenBucket":
         """The bucket after ``size_bytes``; the level may go below zero when an estimate was too low."""
