@@ -33,6 +33,8 @@ class Board:
         self.latency, self.latency_analysed = LogHistogram(), LogHistogram()
         self.on_time = 0
         self.bytes_up = 0
+        self.first_capture_s: float | None = None
+        self.last_result_s: float | None = None
         self.jpeg_samples, self.jpeg_sample_bytes = 0, 0
         self.counters: Counter[str] = Counter()
         self.counts: dict[str, int] = {}
@@ -50,6 +52,12 @@ class Board:
         self.state, self.reason = state, reason
         return True
 
+    def captured(self, at_s: float) -> None:
+        """Note that a frame was taken in."""
+        self.captured_rate.add(at_s)
+        if self.first_capture_s is None:
+            self.first_capture_s = at_s
+
     def jpeg_sample(self, size_bytes: int) -> None:
         """Note what one whole frame would have cost as JPEG."""
         self.jpeg_samples += 1
@@ -58,6 +66,7 @@ class Board:
     def published(self, result: Result, now_s: float) -> None:
         """Note one final result."""
         total_ms = result.timings_ms.total or 0.0
+        self.last_result_s = now_s
         self.latency.add(total_ms)
         self.on_time += result.deadline_met
         self.bytes_up += result.bytes_up

@@ -38,7 +38,7 @@ class Intake:
         key = FrameKey(context.name, context.tools.epoch, event.seq)
         frame = Frame(key, event.image, event.captured_at_s, event.media_ms)
         ledger.capture(key)
-        context.board.captured_rate.add(event.captured_at_s)
+        context.board.captured(event.captured_at_s)
         try:
             context.gate.fit(frame.size)
         except RegionError as fault:

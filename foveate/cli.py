@@ -1,12 +1,31 @@
-"""The ``foveate`` command."""
+"""The ``foveate`` command. A fault is one sentence on standard error and its exit code; see pipeline/errors.py."""
 
+import asyncio
+import json
+import logging
+import os
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import click
+import msgspec
 import typer
+from rich.console import Console
 
+import foveate.bench.cli
+import foveate.config.cli
 import foveate.models.cli
-from pipeline.errors import FoveateError
+from cloud_worker.main import serve
+from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
+from foveate.config.load import Overrides, load
+from foveate.config.models import Configuration
+from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
+from foveate.plan import Outputs, Plan
+from foveate.run import Run
+from foveate.watch import watch
+from pipeline.errors import ConfigError, FoveateError
+from pipeline.results import Result
 
 app = typer.Typer(
     name="foveate",
@@ -15,10 +34,127 @@ app = typer.Typer(
     help="Real-time video analysis with a small model at the edge and a larger one behind MQTT, always in time.",
 )
 app.add_typer(foveate.models.cli.app, name="model")
+app.add_typer(foveate.config.cli.app, name="config")
+app.add_typer(foveate.bench.cli.app, name="bench")
+
+ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration, for example foveate.yaml.")]
+BrokerUrl = Annotated[str | None, typer.Option("--broker", help="mqtt://host:port of a broker that runs already.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Log what happens.")]
+
+
+@app.command()
+def run(
+    sources: Annotated[
+        list[str] | None, typer.Argument(metavar="SOURCE...", help="rtsp://..., a file, a folder, device:0, synthetic:")
+    ] = None,
+    config: ConfigFile = None,
+    broker: BrokerUrl = None,
+    realtime: Annotated[bool, typer.Option("--realtime", help="Play files by their own time, like a camera.")] = False,
+    mode: Annotated[str | None, typer.Option(help="adaptive, edge_only or cloud_only.")] = None,
+    deadline_ms: Annotated[float | None, typer.Option(help="An answer at the latest so long after capture.")] = None,
+    sample_fps: Annotated[float | None, typer.Option(help="Frames analysed per second, at most.")] = None,
+    uplink_kbps: Annotated[float | None, typer.Option(help="Uplink budget in kbit/s.")] = None,
+    objects: Annotated[list[str] | None, typer.Option("--object", help="Only this class; may be repeated.")] = None,
+    publish: Annotated[str | None, typer.Option(help="analysed or all: which frames' results go to MQTT.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the embedded broker.")] = None,
+    web_port: Annotated[int | None, typer.Option(help="Port of the status page; 0 for a free one.")] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="No status page.")] = False,
+    summary: Annotated[Path | None, typer.Option(help="Write the summary as JSON to this file.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Write every result to this file, one JSON per line.")] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the status page where there is a display.")] = False,
+    verbose: Verbose = False,
+) -> int:
+    """Point it at a camera or a file: results over MQTT and on a status page, with all that is needed in one run."""
+    overrides: Overrides = {
+        "broker.url": broker,
+        "broker.embedded.port": port,
+        "broker.embedded.port_v3": None if port is None else port + 1,
+        "uplink.uplink_kbps": uplink_kbps,
+        "web.port": web_port,
+        "web.enabled": False if no_web else None,
+        "cameras.realtime": True if realtime else None,
+        "cameras.mode": mode,
+        "cameras.deadline_ms": deadline_ms,
+        "cameras.sample_fps": sample_fps,
+        "cameras.objects": objects or None,
+        "cameras.publish": publish,
+    }
+    configuration = _configuration(sources or [], config, overrides)
+    return _go(plan(configuration), Outputs(summary, record, open_page), verbose)
+
+
+@app.command()
+def edge(config: ConfigFile = None, broker: BrokerUrl = None, verbose: Verbose = False) -> int:
+    """Run an edge agent alone: cameras of a configuration, at a broker with workers elsewhere."""
+    made = plan(_configuration([], config, {"broker.url": broker}))
+    if made.embedded is not None:
+        raise ConfigError("an edge agent needs a broker: name it with --broker mqtt://host:port or broker.url.")
+    return _go(made, Outputs(), verbose)
+
+
+@app.command()
+def worker(
+    config: ConfigFile = None,
+    broker: BrokerUrl = None,
+    threads: Annotated[int | None, typer.Option(help="Inference threads.")] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run a cloud worker: the larger model behind MQTT. Start more of them to share the load."""
+    _log_to_stderr(verbose)
+    configuration = load(config, os.environ, {"broker.url": broker, "worker.threads": threads})
+    asyncio.run(serve(worker_settings(configuration), mqtt_settings(configuration), configuration.models.dir))
+
+
+@app.command("broker")
+def broker_command(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = DEFAULT_HOST,
+    port: Annotated[int, typer.Option(help="Port for MQTT 5.")] = DEFAULT_PORT,
+    port_v3: Annotated[int | None, typer.Option(help="Port for MQTT 3.1.1.")] = DEFAULT_PORT_V3,
+) -> None:
+    """Run the embedded MQTT broker alone."""
+    run_broker(host, port, port_v3)
+
+
+@app.command("watch")
+def watch_command(
+    camera: Annotated[str | None, typer.Option(help="Only this camera.")] = None,
+    broker: Annotated[str, typer.Option("--broker", help="mqtt://host:port.")] = "mqtt://127.0.0.1:1883",
+    as_json: Annotated[bool, typer.Option("--json", help="The messages as they are, one per line.")] = False,
+) -> None:
+    """Print results as they come, one line each."""
+    asyncio.run(watch(broker, camera, as_json, sys.stdout))
+
+
+@app.command()
+def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result")] = "result") -> None:
+    """Print the JSON Schema of a published message."""
+    if what != "result":
+        raise ConfigError(f"there is no schema of {what!r}: there is one of result.")
+    typer.echo(json.dumps(msgspec.json.schema(Result), indent=2))
+
+
+def _configuration(sources: list[str], config: Path | None, overrides: Overrides) -> Configuration:
+    if sources and config is not None:
+        raise ConfigError("name the sources on the command line or in the configuration, not in both.")
+    configuration = for_sources(sources, overrides) if sources else load(config, os.environ, overrides)
+    if not configuration.cameras:
+        raise ConfigError("there is no source: name a camera, a file or a folder, or a configuration with -c.")
+    return configuration
+
+
+def _go(made: Plan, outputs: Outputs, verbose: bool) -> int:  # noqa: FBT001 - handed on from the option
+    _log_to_stderr(verbose)
+    return asyncio.run(Run(made, outputs, Console()).go())
+
+
+def _log_to_stderr(verbose: bool) -> None:  # noqa: FBT001 - handed on from the option
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
 def main() -> None:
-    """Run the command; a fault is one sentence on standard error and its exit code."""
+    """Run the command."""
+    code: object
     try:
         code = app(standalone_mode=False)
     except FoveateError as error:
@@ -26,7 +162,7 @@ def main() -> None:
         code = error.exit_code
     except click.ClickException as error:
         error.show()
-        code = 2
+        code = ConfigError.exit_code
     except (KeyboardInterrupt, click.Abort):
         code = 130
     sys.exit(code if isinstance(code, int) else 0)

@@ -66,12 +66,10 @@ class Run:
             with Pools.threads() as pools:
                 links = self._links()
                 agent = Agent(plan.agent, detector, links, pools, self._clock, self._open, record)
-                started_s = self._clock.now_s()
                 async with self._around(agent):
                     code = await self._until_done(agent)
-                duration_s = self._clock.now_s() - started_s
                 self._measure()
-        self._finish(agent, duration_s)
+        self._finish(agent)
         return code
 
     def _open(self, capture: CaptureSettings) -> VideoSource:
@@ -176,9 +174,9 @@ class Run:
             if child is not None and child.pid is not None:
                 self._meters[role].sample([child.pid])
 
-    def _finish(self, agent: Agent, duration_s: float) -> None:
+    def _finish(self, agent: Agent) -> None:
         usage = {role: meter.usage() for role, meter in self._meters.items()}
-        result = summary.summary(agent.cameras, usage, duration_s)
+        result = summary.summary(agent.cameras, usage)
         summary.show(result, self._console)
         if self._outputs.summary is not None:
             self._outputs.summary.write_text(json.dumps(result, indent=2) + "\n")

@@ -13,13 +13,13 @@ from foveate.children import Usage
 from pipeline.metrics.histogram import LogHistogram
 
 
-def summary(cameras: Iterable[Camera], usage: dict[str, Usage], duration_s: float) -> dict[str, Any]:
+def summary(cameras: Iterable[Camera], usage: dict[str, Usage]) -> dict[str, Any]:
     """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes."""
     cameras = list(cameras)
     whole = _part([c.board for c in cameras], max((c.deadline_ms for c in cameras), default=0.0))
     return {
         **whole,
-        "duration_s": round(duration_s, 3),
+        "duration_s": round(_duration_s([c.board for c in cameras]), 3),
         "cpu_s": {role: round(u.cpu_s, 2) for role, u in usage.items()},
         "rss_mb": {role: round(u.rss_mb, 1) for role, u in usage.items()},
         "cameras": {
@@ -27,6 +27,13 @@ def summary(cameras: Iterable[Camera], usage: dict[str, Usage], duration_s: floa
             for c in cameras
         },
     }
+
+
+def _duration_s(boards: list[Board]) -> float:
+    """From the first capture to the last result."""
+    first = [board.first_capture_s for board in boards if board.first_capture_s is not None]
+    last = [board.last_result_s for board in boards if board.last_result_s is not None]
+    return max(last) - min(first) if first and last else 0.0
 
 
 def _part(boards: list[Board], deadline_ms: float) -> dict[str, Any]:

@@ -46,9 +46,8 @@ def configure(document: Document, folder: Path | None, overrides: Overrides) -> 
     try:
         configuration = Configuration.model_validate(values, context={"folder": folder} if folder else None)
     except ValidationError as error:
-        broken = [fault.loc for fault in faults]
         found = [fault_of(one, _GROUPS) for one in error.errors(include_url=False)]
-        faults += [f for f in found if not _follows(places.home(f.loc), broken)]
+        faults += _first_causes(found, [fault.loc for fault in faults], places)
     if configuration is not None:
         faults += cross_faults(configuration)
     if faults or configuration is None:
@@ -56,9 +55,15 @@ def configure(document: Document, folder: Path | None, overrides: Overrides) -> 
     return configuration
 
 
-def _follows(loc: Loc, broken: list[Loc]) -> bool:
-    """Whether a value is wrong only because it, or a part of it, could not be read."""
-    return any(other[: len(loc)] == loc for other in broken)
+def _first_causes(found: list[Fault], unread: list[Loc], places: Places) -> list[Fault]:
+    """The faults that do not merely follow from another one, in the same value or in a part of it."""
+    locs = [fault.loc for fault in found]
+    return [
+        fault
+        for fault in found
+        if not any(loc[: len(home)] == home for loc in unread for home in [places.home(fault.loc)])
+        and not any(loc != fault.loc and loc[: len(fault.loc)] == fault.loc for loc in locs)
+    ]
 
 
 def _sentences(faults: list[Fault], places: Places) -> list[str]:

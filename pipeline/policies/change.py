@@ -39,7 +39,7 @@ class ChangeSettings:
     most_levels: float = 40.0
     least_area: float = 0.0004
     max_gap_s: float = 1.0
-    global_share: float = 0.5
+    global_share: float = 0.3
     idle_share: float = 0.1
     learn_rate: float = 0.05
     learn_rate_moving: float = 0.005
