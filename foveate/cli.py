@@ -43,7 +43,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Log what happens.")]
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 - one parameter per option
     sources: Annotated[
         list[str] | None, typer.Argument(metavar="SOURCE...", help="rtsp://..., a file, a folder, device:0, synthetic:")
     ] = None,
@@ -142,12 +142,12 @@ def _configuration(sources: list[str], config: Path | None, overrides: Overrides
     return configuration
 
 
-def _go(made: Plan, outputs: Outputs, verbose: bool) -> int:  # noqa: FBT001 - handed on from the option
+def _go(made: Plan, outputs: Outputs, verbose: bool) -> int:
     _log_to_stderr(verbose)
     return asyncio.run(Run(made, outputs, Console()).go())
 
 
-def _log_to_stderr(verbose: bool) -> None:  # noqa: FBT001 - handed on from the option
+def _log_to_stderr(verbose: bool) -> None:
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
