@@ -2,20 +2,17 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from edge_agent.candidates import candidates
 from edge_agent.context import Context, Work
-from edge_agent.gate import jpeg
+from edge_agent.frame_work import draw, look
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
 from edge_agent.uplink import Question
 from pipeline.channels import Channel, Closed
-from pipeline.detections import Detections
 from pipeline.frames import Frame
-from pipeline.mosaic import Layout, pack, render, to_rects, whole_frame
+from pipeline.mosaic import Layout
 from pipeline.policies.latency import DurationEstimate
-from pipeline.policies.offload import Adaptive, Always, Never, OffloadDecision, OffloadPolicy, OffloadView, crops
+from pipeline.policies.offload import Adaptive, Always, Never, OffloadDecision, OffloadPolicy, OffloadView
 from pipeline.results import Origin
 
 _NO_SECOND_LOOK = frozenset({"broker_down", "no_worker", "circuit_open", "edge_only", "nothing_uncertain"})
@@ -60,7 +57,10 @@ class Analysis:
         if started_s + self._edge_ms.mean_ms / 1000 > pending.deadline_s - context.tools.settle_margin_s:
             context.settle(key, Origin.CARRIED, "edge_late")
             return
-        found = await context.tools.pools.model.run(lambda: self._look(work.frame))
+        region = context.gate.fit(work.frame.size)
+        found = await context.tools.pools.model.run(
+            lambda: look(context.tools.detector, work.frame, context.settings, region)
+        )
         entry = context.tracker.observe(key.seq, work.scene_s, found)
         edge_ms = (clock.now_s() - started_s) * 1000
         self._edge_ms = self._edge_ms.add(edge_ms)
@@ -69,16 +69,6 @@ class Analysis:
         context.newest = work.frame
         if context.resolver.update(key, timings=timings):
             await self._second_look(self._decide(entry, work, pending), work, timings)
-
-    def _look(self, frame: Frame) -> Detections:
-        """Run the small model on the region of interest. CPU work."""
-        context = self._context
-        window = context.gate.fit(frame.size).window
-        x1, y1, x2, y2 = window.xyxy
-        found = context.tools.detector.detect([frame.image[y1:y2, x1:x2]], context.settings.tracker.low_score)[0]
-        if x1 or y1:
-            found = found.with_boxes(found.xyxy + np.array([x1, y1, x1, y1], np.float32))
-        return context.wanted(found)
 
     def _decide(self, entry: Entry, work: Work, pending: Pending) -> OffloadDecision:
         context = self._context
@@ -105,14 +95,11 @@ class Analysis:
             context.settle(frame.key, Origin.EDGE_SHED if shed else Origin.EDGE, decision.reason)
             return
         started_s = context.tools.clock.now_s()
-        layout, data = await context.tools.pools.image.run(lambda: self._draw(frame, decision))
+        layout, data = await context.tools.pools.image.run(lambda: draw(frame, decision, context.settings))
         before = self._expected_bytes.get(decision.kind, len(data))
         self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
         timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
-        asked = context.resolver.update(
-            frame.key, phase=Phase.ASKED, reason=decision.reason, timings=timings, bytes_up=len(data)
-        )
-        if asked:
+        if context.resolver.update(frame.key, phase=Phase.ASKED, reason=decision.reason, timings=timings):
             self._offloads += 1
             await context.tools.uplink.ask(self._question(frame, decision, layout, data))
 
@@ -130,13 +117,3 @@ class Analysis:
             weight=context.settings.weight,
             patient=context.patient,
         )
-
-    def _draw(self, frame: Frame, decision: OffloadDecision) -> tuple[Layout, bytes]:
-        """Render and encode what is to be sent. CPU work."""
-        settings = self._context.settings
-        images = settings.images
-        if decision.kind == "frame":
-            layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
-            return layout, jpeg(render(frame.image, layout), images.frame_quality)
-        layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), settings.mosaic)
-        return layout, jpeg(render(frame.image, layout), images.mosaic_quality)

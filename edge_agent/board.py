@@ -69,7 +69,6 @@ class Board:
         self.last_result_s = now_s
         self.latency.add(total_ms)
         self.on_time += result.deadline_met
-        self.bytes_up += result.bytes_up
         self.counts = dict(Counter(found.label for found in result.detections))
         if result.origin != Origin.CARRIED.value:
             self.latency_analysed.add(total_ms)

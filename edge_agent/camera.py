@@ -66,6 +66,11 @@ class Camera:
             await self.source.close()
         return ended
 
+    def sent(self, key: FrameKey, size_bytes: int) -> None:
+        """Note what a frame's question has cost."""
+        self.board.bytes_up += size_bytes
+        self._context.resolver.update(key, bytes_up=size_bytes)
+
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
         context, question, reply = self._context, answer.question, answer.reply

@@ -4,9 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
 from edge_agent.board import Board
+from edge_agent.frame_work import wanted
 from edge_agent.gate import Gate, Gated
 from edge_agent.pools import Pools
 from edge_agent.resolve import Phase, Resolver
@@ -97,7 +96,4 @@ class Context:
 
     def wanted(self, found: Detections) -> Detections:
         """The detections of the camera's objects inside its region of interest."""
-        objects = self.settings.objects
-        if objects and len(found):
-            found = found.select(np.isin(found.label, sorted(objects)))
-        return self.gate.region.keep(found) if self.gate.region is not None else found
+        return wanted(found, self.settings, self.gate.region)

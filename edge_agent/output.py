@@ -7,8 +7,8 @@ from datetime import timedelta
 from edge_agent import answers
 from edge_agent.board import Picture
 from edge_agent.context import Context
+from edge_agent.frame_work import answer
 from edge_agent.resolve import Pending, Settlement
-from edge_agent.tracking.history import analysed_answer, carried_answer
 from pipeline.detections import Detections
 from pipeline.results import Origin, Result
 from pipeline.timing import wall_time
@@ -64,8 +64,6 @@ class Output:
             self._context.board.picture = Picture(newest.image, result)
 
     def _detections(self, pending: Pending) -> Detections:
-        tracker, settings = self._context.tracker, self._context.settings.tracker
-        entry = tracker.entry(pending.key.seq) if pending.origin is not Origin.CARRIED else None
-        if entry is not None:
-            return self._context.wanted(analysed_answer(entry, pending.size, settings))
-        return self._context.wanted(carried_answer(*tracker.at(pending.scene_s), pending.size, settings))
+        context = self._context
+        entry = context.tracker.entry(pending.key.seq) if pending.origin is not Origin.CARRIED else None
+        return context.wanted(answer(context.tracker, entry, pending.scene_s, pending.size, context.settings))

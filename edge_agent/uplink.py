@@ -63,6 +63,10 @@ class AnswerListener(Protocol):
     settled by the camera's own clock, and its answer may still come late.
     """
 
+    def sent(self, key: FrameKey, size_bytes: int) -> None:
+        """The question is on its way; ``size_bytes`` is the whole payload."""
+        ...
+
     def answered(self, answer: Answer) -> None: ...
 
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
@@ -132,13 +136,12 @@ class Uplink:
         """What to expect now; the predicted round trip is the mean plus ``deviations`` deviations."""
         now_s = self._clock.now_s()
         self._tokens = self._tokens.at(now_s)
-        tokens = None if self._tokens.rate_bytes_s is None else self._tokens.level_bytes
         reason = self._obstacle(now_s)
         # An estimate that keeps everything back would never be renewed: an old one counts as unknown, so that now and
         # then a request goes out as a probe.
         fresh = now_s - self._measured_at_s < self._settings.probe_every_s
         round_trip = self._round_trip.tail_ms(deviations) if fresh else None
-        return Outlook(not reason, reason, round_trip, tokens)
+        return Outlook(not reason, reason, round_trip, self._tokens.available_bytes())
 
     def _obstacle(self, now_s: float) -> str:
         if not self._bulk.state.connected:
@@ -182,6 +185,7 @@ class Uplink:
             return
         self._tokens = self._tokens.take(len(payload))
         lane.rate.add(now_s, len(payload))
+        lane.listener.sent(question.key, len(payload))
         self.counters["sent"] += 1
         self._kick.set()
 

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import msgspec
 import typer
 from rich.console import Console
@@ -63,7 +62,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     record: Annotated[Path | None, typer.Option(help="Write every result to this file, one JSON per line.")] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the status page where there is a display.")] = False,
     verbose: Verbose = False,
-) -> int:
+) -> None:
     """Point it at a camera or a file: results over MQTT and on a status page, with all that is needed in one run."""
     overrides: Overrides = {
         "broker.url": broker,
@@ -80,16 +79,16 @@ def run(  # noqa: PLR0913 - one parameter per option
         "cameras.publish": publish,
     }
     configuration = _configuration(sources or [], config, overrides)
-    return _go(plan(configuration), Outputs(summary, record, open_page), verbose)
+    _go(plan(configuration), Outputs(summary, record, open_page), verbose)
 
 
 @app.command()
-def edge(config: ConfigFile = None, broker: BrokerUrl = None, verbose: Verbose = False) -> int:
+def edge(config: ConfigFile = None, broker: BrokerUrl = None, verbose: Verbose = False) -> None:
     """Run an edge agent alone: cameras of a configuration, at a broker with workers elsewhere."""
     made = plan(_configuration([], config, {"broker.url": broker}))
     if made.embedded is not None:
         raise ConfigError("an edge agent needs a broker: name it with --broker mqtt://host:port or broker.url.")
-    return _go(made, Outputs(), verbose)
+    _go(made, Outputs(), verbose)
 
 
 @app.command()
@@ -142,9 +141,9 @@ def _configuration(sources: list[str], config: Path | None, overrides: Overrides
     return configuration
 
 
-def _go(made: Plan, outputs: Outputs, verbose: bool) -> int:
+def _go(made: Plan, outputs: Outputs, verbose: bool) -> None:
     _log_to_stderr(verbose)
-    return asyncio.run(Run(made, outputs, Console()).go())
+    raise typer.Exit(asyncio.run(Run(made, outputs, Console()).go()))
 
 
 def _log_to_stderr(verbose: bool) -> None:
@@ -154,15 +153,8 @@ def _log_to_stderr(verbose: bool) -> None:
 
 def main() -> None:
     """Run the command."""
-    code: object
     try:
-        code = app(standalone_mode=False)
+        app()
     except FoveateError as error:
         print(f"foveate: {error}", file=sys.stderr)
-        code = error.exit_code
-    except click.ClickException as error:
-        error.show()
-        code = ConfigError.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(error.exit_code)

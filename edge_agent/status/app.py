@@ -59,7 +59,7 @@ class _Pages:
         camera = next((camera for camera in self._cache.status().cameras if camera.name == name), None)
         if camera is None:
             return _json(404, detail=f"There is no camera named {name!r}.")
-        picture = self._cache.picture(name)
+        picture = await self._cache.picture(name)
         if picture is None:
             return _json(404, detail=_no_picture(camera))
         headers = {"etag": picture.etag, "x-foveate-seq": str(picture.seq)}

@@ -34,7 +34,7 @@ class SnapshotCache:
         self._taken_at_s = 0.0
         self._json: bytes | None = None
         self._metrics: bytes | None = None
-        self._rendering = asyncio.Lock()
+        self._rendering, self._drawing = asyncio.Lock(), asyncio.Lock()
         self._pictures: dict[str, tuple[float, Picture | None]] = {}
 
     def status(self) -> AgentStatus:
@@ -65,14 +65,15 @@ class SnapshotCache:
                 self._metrics = text
             return text
 
-    def picture(self, camera: str) -> Picture | None:
-        """The newest picture of a camera that the present snapshot names."""
-        now_s = self._clock.now_s()
-        held = self._pictures.get(camera)
-        if held is None or now_s - held[0] >= PICTURE_AGE_S:
-            held = now_s, self._newest(camera)
-            self._pictures[camera] = held
-        return held[1]
+    async def picture(self, camera: str) -> Picture | None:
+        """The newest picture of a camera that the present snapshot names, drawn in a thread, one at a time."""
+        async with self._drawing:
+            now_s = self._clock.now_s()
+            held = self._pictures.get(camera)
+            if held is None or now_s - held[0] >= PICTURE_AGE_S:
+                held = now_s, await asyncio.to_thread(self._newest, camera)
+                self._pictures[camera] = held
+            return held[1]
 
     def _newest(self, camera: str) -> Picture | None:
         found = self._source.picture(camera)

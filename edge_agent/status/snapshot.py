@@ -71,7 +71,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusSource(Protocol):
-    """Where the page reads from. Both calls return at once with what is known."""
+    """Where the page reads from: what is known, at once. ``picture`` draws, and is called in a thread."""
 
     def status(self) -> AgentStatus: ...
 

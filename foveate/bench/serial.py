@@ -23,11 +23,12 @@ from edge_agent import answers
 from edge_agent.analysis import policy_for
 from edge_agent.candidates import candidates
 from edge_agent.capture.readers import MediaClock
+from edge_agent.frame_work import answer, draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
-from edge_agent.gate import BASELINE_EVERY, Gate, baseline_bytes, jpeg
+from edge_agent.gate import BASELINE_EVERY, Gate, baseline_bytes
 from edge_agent.resolve import Pending, Phase
 from edge_agent.settings import CameraSettings, UplinkSettings
-from edge_agent.tracking.history import Entry, Tracker, analysed_answer, carried_answer
+from edge_agent.tracking.history import Entry, Tracker
 from foveate.bench.accuracy import read_record
 from foveate.bench.work import NO_WORK, SerialRun, Work, counts_of, work_of
 from foveate.config.settings import for_sources, plan
@@ -38,8 +39,8 @@ from pipeline.detectors.loading import load_detector
 from pipeline.errors import SourceError
 from pipeline.frames import Frame, FrameKey
 from pipeline.geometry import BoxArray
-from pipeline.mosaic import Layout, pack, regions_xyxy, render, to_frame, to_rects, whole_frame
-from pipeline.policies.offload import Adaptive, OffloadDecision, OffloadView, crops
+from pipeline.mosaic import Layout, regions_xyxy, to_frame
+from pipeline.policies.offload import Adaptive, OffloadDecision, OffloadView
 from pipeline.results import Origin, Result, encode_result
 from pipeline.timing import Clock, MonotonicClock, wall_time
 
@@ -74,12 +75,12 @@ class SerialLoop:
         work = self._work.get(seq, NO_WORK)
         if not gated.keep or not work.analysed:
             return self._result(frame, None, Origin.CARRIED, gated.reason)
-        self._tracker.observe(seq, scene_s, self._look(frame))
+        self._tracker.observe(seq, scene_s, look(self._edge, frame, self._settings, self._gate.fit(frame.size)))
         decision = self._decide(self._entry(seq), gated.motion, work)
         if decision.kind == "none":
             return self._result(frame, self._entry(seq), Origin.EDGE, decision.reason)
         self._offloads += 1
-        layout, data = self._draw(frame, decision)
+        layout, data = draw(frame, decision, self._settings)
         if not work.answered:
             return self._result(frame, self._entry(seq), Origin.EDGE_TIMEOUT, decision.reason, len(data))
         self._correct(seq, layout, self._second_look(layout, data))
@@ -92,19 +93,8 @@ class SerialLoop:
             raise RuntimeError(f"frame {seq} was observed and is not remembered")
         return entry
 
-    def _look(self, frame: Frame) -> Detections:
-        region = self._gate.fit(frame.size)
-        x1, y1, x2, y2 = region.window.xyxy
-        found = self._edge.detect([frame.image[y1:y2, x1:x2]], self._settings.tracker.low_score)[0]
-        if x1 or y1:
-            found = found.with_boxes(found.xyxy + np.array([x1, y1, x1, y1], np.float32))
-        return self._wanted(found)
-
     def _wanted(self, found: Detections) -> Detections:
-        objects, region = self._settings.objects, self._gate.region
-        if objects and len(found):
-            found = found.select(np.isin(found.label, sorted(objects)))
-        return region.keep(found) if region is not None else found
+        return wanted(found, self._settings, self._gate.region)
 
     def _decide(self, entry: Entry, motion: BoxArray, work: Work) -> OffloadDecision:
         view = OffloadView(
@@ -118,16 +108,6 @@ class SerialLoop:
             unreachable_reason="not_asked_by_the_conveyor",
         )
         return self._policy.decide(view)
-
-    def _draw(self, frame: Frame, decision: OffloadDecision) -> tuple[Layout, bytes]:
-        images = self._settings.images
-        if decision.kind == "frame":
-            layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
-            return layout, jpeg(render(frame.image, layout), images.frame_quality)
-        layout = pack(
-            to_rects(crops(decision.places, self._settings.offload, frame.size), frame.size), self._settings.mosaic
-        )
-        return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
 
     def _second_look(self, layout: Layout, data: bytes) -> Detections:
         """What the large model sees on the picture sent, in frame pixels."""
@@ -143,11 +123,8 @@ class SerialLoop:
         self._tracker.correct(seq, fuse(seen, self._wanted(cloud), regions_xyxy(layout)))
 
     def _result(self, frame: Frame, entry: Entry | None, origin: Origin, reason: str, bytes_up: int = 0) -> Result:
-        tracker, scene_s = self._settings.tracker, _scene_s(frame)
-        if entry is not None:
-            found = analysed_answer(entry, frame.size, tracker)
-        else:
-            found = carried_answer(*self._tracker.at(scene_s), frame.size, tracker)
+        scene_s = _scene_s(frame)
+        found = answer(self._tracker, entry, scene_s, frame.size, self._settings)
         now_s, asked = self._clock.now_s(), origin in (Origin.CLOUD, Origin.FUSED)
         pending = Pending(
             key=frame.key,

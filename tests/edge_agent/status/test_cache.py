@@ -27,33 +27,33 @@ async def test_many_who_ask_at_once_share_one_rendering_off_the_event_loop() -> 
     assert renderer.threads[0] != threading.get_ident()
 
 
-def test_the_pictures_of_a_camera_that_is_gone_are_forgotten() -> None:
+async def test_the_pictures_of_a_camera_that_is_gone_are_forgotten() -> None:
     source, clock = FakeStatusSource(agent(cameras=[camera("a"), camera("b")])), ManualClock()
     cache = SnapshotCache(source, clock, CountingRenderer())
     cache.status()
     for name in ("a", "b"):
         source.show(name, 1)
-        assert cache.picture(name) is not None
+        assert await cache.picture(name) is not None
     source.current = agent(cameras=[camera("b")])
     clock.advance(0.25)
     cache.status()
     source.pictures.clear()
-    assert cache.picture("a") is None
+    assert await cache.picture("a") is None
     clock.advance(0.2)
-    assert cache.picture("b") is None
+    assert await cache.picture("b") is None
 
 
-def test_each_camera_has_its_own_newest_picture() -> None:
+async def test_each_camera_has_its_own_newest_picture() -> None:
     source, clock = FakeStatusSource(agent(cameras=[camera("a"), camera("b")])), ManualClock()
     source.show("a", 1)
     source.show("b", 2)
     cache = SnapshotCache(source, clock, CountingRenderer())
-    found = [cache.picture(name) for name in ("a", "b", "a")]
+    found = [await cache.picture(name) for name in ("a", "b", "a")]
     assert [picture and picture.seq for picture in found] == [1, 2, 1]
     source.show("a", 3)
-    held = cache.picture("a")
+    held = await cache.picture("a")
     clock.advance(0.2)
-    newest = cache.picture("a")
+    newest = await cache.picture("a")
     assert held is not None
     assert newest is not None
     assert (held.seq, newest.seq) == (1, 3)

@@ -1,0 +1,47 @@
+"""The work on one frame as plain functions: what the stages run on the pools, and what a plain loop can call."""
+
+import numpy as np
+
+from edge_agent.gate import jpeg
+from edge_agent.region_of_interest import RegionOfInterest
+from edge_agent.settings import CameraSettings
+from edge_agent.tracking.history import Entry, Tracker, analysed_answer, carried_answer
+from pipeline.detections import Detections
+from pipeline.detectors.base import Detector
+from pipeline.frames import Frame
+from pipeline.geometry import Size
+from pipeline.mosaic import Layout, pack, render, to_rects, whole_frame
+from pipeline.policies.offload import OffloadDecision, crops
+
+
+def wanted(found: Detections, settings: CameraSettings, region: RegionOfInterest | None) -> Detections:
+    """The detections of the camera's objects inside its region of interest."""
+    if settings.objects and len(found):
+        found = found.select(np.isin(found.label, sorted(settings.objects)))
+    return region.keep(found) if region is not None else found
+
+
+def look(detector: Detector, frame: Frame, settings: CameraSettings, region: RegionOfInterest) -> Detections:
+    """What the small model sees in the region of interest, in frame pixels."""
+    x1, y1, x2, y2 = region.window.xyxy
+    found = detector.detect([frame.image[y1:y2, x1:x2]], settings.tracker.low_score)[0]
+    if x1 or y1:
+        found = found.with_boxes(found.xyxy + np.array([x1, y1, x1, y1], np.float32))
+    return wanted(found, settings, region)
+
+
+def draw(frame: Frame, decision: OffloadDecision, settings: CameraSettings) -> tuple[Layout, bytes]:
+    """Render and encode what a decision sends: the mosaic of its places, or the whole frame at low quality."""
+    images = settings.images
+    if decision.kind == "frame":
+        layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
+        return layout, jpeg(render(frame.image, layout), images.frame_quality)
+    layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), settings.mosaic)
+    return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
+
+
+def answer(tracker: Tracker, entry: Entry | None, scene_s: float, size: Size, settings: CameraSettings) -> Detections:
+    """What to publish: for an analysed frame by its entry, for another one from the tracks at its time."""
+    if entry is not None:
+        return analysed_answer(entry, size, settings.tracker)
+    return carried_answer(*tracker.at(scene_s), size, settings.tracker)
