@@ -3,9 +3,9 @@
 Both questions are asked of a small grey picture. *Motion* is the difference to a slowly learned background; *change*
 the difference to the last frame that was kept, so that slow movement adds up until it shows. The threshold follows the
 picture's own noise, and a common gain of all grey values (exposure, a cloud before the sun) is taken out first.
-When most of the picture changes at once the background is learned anew and no motion is claimed. Where the scene is
-hardly ever idle the difference has nothing to tell, and sampling stays uniform (why: static thresholds do not
-transfer between cameras; Li et al., Reducto, SIGCOMM 2020, section 3).
+When most of the picture changes at once the background is learned anew, and for a second no motion is claimed. Where
+the scene is hardly ever idle the difference has nothing to tell, and sampling stays uniform (why: static thresholds do
+not transfer between cameras; Li et al., Reducto, SIGCOMM 2020, section 3).
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class ChangeSettings:
 
     ``height_px`` of the small picture. ``least_levels`` and ``noise_factor``: a pixel has changed when it differs by
     more than the greater of the two (grey levels; multiples of the noise), and always by ``most_levels``, so that
-    flicker never hides a strong contrast. ``least_area`` is the share of the picture
-    that one moving thing must cover. A frame is kept at the latest after ``max_gap_s``. Above ``global_share`` of
-    changed pixels the scene itself has changed. With less than ``idle_share`` of idle frames sampling is uniform.
+    flicker never hides a strong contrast. ``least_area`` is the share of the picture that one moving thing must cover.
+    A frame is kept at the latest after ``max_gap_s``. Above ``global_share`` of changed pixels the scene itself has
+    changed. With less than ``idle_share`` of idle frames sampling is uniform.
     """
 
     height_px: int = 144
@@ -39,7 +39,7 @@ class ChangeSettings:
     most_levels: float = 40.0
     least_area: float = 0.0004
     max_gap_s: float = 1.0
-    global_share: float = 0.3
+    global_share: float = 0.5
     idle_share: float = 0.1
     learn_rate: float = 0.05
     learn_rate_moving: float = 0.005
@@ -67,7 +67,7 @@ NO_BOXES: BoxArray = np.empty((0, 4), np.float32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Field:
-    """Where to look on the small picture: a 0/255 mask, how many pixels it lets through, and a sparse sample of them."""
+    """Where to look on the small picture: a 0/255 mask, how many pixels it lets through, a sparse sample of them."""
 
     mask: Grey
     pixels: int
@@ -85,13 +85,16 @@ class _Field:
 
 @dataclass(slots=True)
 class _Memory:
-    """What the detector remembers: the learned background and the last kept frame."""
+    """What the detector remembers: the learned background, the last kept frame, and until when the scene settles."""
 
     background: NDArray[np.float32]
     kept: Grey
     kept_at_s: float
+    settles_at_s: float
 
 
+_SETTLE_S = 1.0
+"""Switches of exposure or to infrared take several frames; until they are over the background follows each frame."""
 _LEAST_SAMPLE = 256
 _LEAST_LIT_LEVELS = 16
 """Pixels darker than this say nothing about a gain."""
@@ -122,8 +125,10 @@ class AdaptiveChange:
         self._learn_noise(since_kept)
         moving = self._beyond_noise(self._difference(grey, memory.background))
         if cv2.countNonZero(moving) > self._settings.global_share * self._field.pixels:
-            self._memory = _started(grey, at_s)
+            self._memory = _started(grey, at_s, settles_at_s=at_s + _SETTLE_S)
             return ChangeDecision(keep=True, reason="scene_changed", motion=NO_BOXES)
+        if at_s < memory.settles_at_s:
+            memory.background, moving = grey.astype(np.float32), np.zeros_like(moving)
         motion = self._boxes(moving, Size(image.shape[1], image.shape[0]))
         changed = self._largest(self._beyond_noise(since_kept)) >= self._settings.least_area
         self._learn_background(grey, moving, memory)
@@ -200,8 +205,8 @@ class AdaptiveChange:
         return np.asarray(boxes * zoom, dtype=np.float32)
 
 
-def _started(grey: Grey, at_s: float) -> _Memory:
-    return _Memory(grey.astype(np.float32), grey, at_s)
+def _started(grey: Grey, at_s: float, settles_at_s: float = float("-inf")) -> _Memory:
+    return _Memory(grey.astype(np.float32), grey, at_s, settles_at_s)
 
 
 def _median(values: NDArray[Any]) -> float:

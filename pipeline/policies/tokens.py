@@ -27,7 +27,7 @@ class TokenBucket:
         return replace(self, level_bytes=level, at_s=max(self.at_s, now_s))
 
     def available_bytes(self) -> float | None:
-        """What may go now; None is anything: without a limit, and from a full bucket, whose burst something may exceed."""
+        """What may go now. None is anything: there is no limit, or the bucket is full and one may exceed its burst."""
         full = self.rate_bytes_s is None or self.level_bytes >= self.burst_bytes
         return None if full else self.level_bytes
 

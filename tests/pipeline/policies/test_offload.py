@@ -1,0 +1,138 @@
+"""Which frames get a second look, and why not."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.geometry import Size
+from pipeline.policies.offload import (
+    Adaptive,
+    Always,
+    Candidate,
+    Never,
+    OffloadSettings,
+    OffloadView,
+    RandomShare,
+    Why,
+    crops,
+    obstacle,
+)
+
+SURE = Candidate((10, 10, 50, 90), Why.UNVERIFIED, 0.3)
+UNSURE = Candidate((200, 100, 240, 180), Why.UNCERTAIN, 0.9)
+VIEW = OffloadView(
+    candidates=(SURE, UNSURE),
+    remaining_ms=150.0,
+    round_trip_ms=80.0,
+    expected_bytes={"mosaic": 9000.0, "frame": 20_000.0},
+    tokens_bytes=None,
+    offloads=0,
+    reachable=True,
+)
+POLICY = Adaptive(OffloadSettings())
+
+
+def test_the_most_wanted_place_comes_first_and_names_the_reason() -> None:
+    decision = POLICY.decide(VIEW)
+    assert (decision.kind, decision.reason, decision.wanted) == ("mosaic", "uncertain", False)
+    regions = crops(decision.places, OffloadSettings(padding=0, padding_px=0), Size(320, 240))
+    assert regions.tolist() == [list(UNSURE.box), list(SURE.box)]
+
+
+def test_without_a_candidate_nothing_is_sent_and_nothing_was_wanted() -> None:
+    decision = POLICY.decide(replace(VIEW, candidates=()))
+    assert (decision.kind, decision.reason, decision.wanted) == ("none", "nothing_uncertain", False)
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (replace(VIEW, reachable=False, unreachable_reason="no_worker"), "no_worker"),
+        (replace(VIEW, round_trip_ms=150.1), "infeasible"),
+        (replace(VIEW, tokens_bytes=8999.0), "budget"),
+        (replace(VIEW, remaining_ms=-1.0, round_trip_ms=0.0), "infeasible"),
+    ],
+)
+def test_what_cannot_be_had_is_not_sent_and_counts_as_wanted(view: OffloadView, reason: str) -> None:
+    decision = POLICY.decide(view)
+    assert (decision.kind, decision.reason, decision.wanted) == ("none", reason, True)
+    assert obstacle(view, "mosaic") == reason
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        replace(VIEW, round_trip_ms=None),
+        replace(VIEW, round_trip_ms=150.0),
+        replace(VIEW, tokens_bytes=9000.0),
+        replace(VIEW, tokens_bytes=0.0, expected_bytes={}),
+    ],
+    ids=["unknown round trip", "just in time", "just within the budget", "unknown size"],
+)
+def test_the_unknown_and_the_just_possible_are_tried(view: OffloadView) -> None:
+    assert POLICY.decide(view).kind == "mosaic"
+
+
+def test_a_budget_that_an_earlier_estimate_overdrew_lets_nothing_pass() -> None:
+    assert obstacle(replace(VIEW, tokens_bytes=-1.0, expected_bytes={}), "mosaic") == "budget"
+
+
+def test_every_fortieth_offload_is_a_whole_frame() -> None:
+    kinds = [POLICY.decide(replace(VIEW, offloads=n)).kind for n in range(120)]
+    assert [n for n, kind in enumerate(kinds) if kind == "frame"] == [39, 79, 119]
+    never = Adaptive(OffloadSettings(full_frame_every=0))
+    assert {never.decide(replace(VIEW, offloads=n)).kind for n in range(120)} == {"mosaic"}
+
+
+def test_no_more_regions_than_allowed_go_and_the_best_of_them() -> None:
+    many = tuple(Candidate((n * 20, 0, n * 20 + 5, 5), Why.MOTION, n / 100) for n in range(40))
+    regions = crops(many, OffloadSettings(padding=0, padding_px=0), Size(1000, 100))
+    assert regions[:, 0].tolist() == [n * 20 for n in range(39, 23, -1)]
+
+
+def test_places_that_are_joined_count_together() -> None:
+    pair = (Candidate((0, 0, 10, 10), Why.MOTION, 0.4), Candidate((8, 0, 18, 10), Why.MOTION, 0.4))
+    single = Candidate((100, 0, 110, 10), Why.MISSED, 0.7)
+    regions = crops((single, *pair), OffloadSettings(padding=0, padding_px=0, most_regions=1), Size(320, 240))
+    assert regions.tolist() == [[0, 0, 18, 10]]
+
+
+def test_always_sends_frames_unless_hindered_and_never_sends_nothing() -> None:
+    assert Always().decide(replace(VIEW, candidates=())).kind == "frame"
+    assert Always().decide(replace(VIEW, tokens_bytes=10_000.0)).reason == "budget"
+    assert Never().decide(VIEW).kind == "none"
+
+
+def test_a_random_share_is_that_share_and_repeats_with_its_seed() -> None:
+    def kinds(seed: int) -> list[str]:
+        policy = RandomShare(0.3, Random(seed))
+        return [policy.decide(VIEW).kind for _ in range(2000)]
+
+    assert kinds(7) == kinds(7)
+    assert 0.26 < kinds(7).count("mosaic") / 2000 < 0.34
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 300), st.floats(0, 200), st.floats(1, 100), st.floats(1, 100), st.floats(0, 1)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_the_crops_cover_every_chosen_place_with_a_margin_and_lie_in_the_frame(
+    places: list[tuple[float, float, float, float, float]],
+) -> None:
+    size, settings = Size(320, 240), OffloadSettings(most_regions=64)
+    candidates = tuple(Candidate((x, y, x + w, y + h), Why.MOTION, gain) for x, y, w, h, gain in places)
+    out = crops(candidates, settings, size)
+    assert 1 <= len(out) <= len(places)
+    assert (out >= 0).all()
+    assert (out <= [320, 240, 320, 240]).all()
+    for x1, y1, x2, y2 in (place.box for place in candidates):
+        wanted = np.clip([x1 - 10, y1 - 10, x2 + 10, y2 + 10], 0, [320, 240, 320, 240])
+        inside = (out[:, :2] <= wanted[:2] + 1e-3).all(axis=1) & (out[:, 2:] >= wanted[2:] - 1e-3).all(axis=1)
+        assert inside.any()
