@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import ConfigDict
+
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.settings import CameraSettings, ImageSettings, Mode
@@ -29,6 +31,7 @@ class ChangeKeys(Keys):
     height_px: int = key(_CHANGE.height_px, "Height of the small picture that is compared", ge=16, le=2160)
     least_levels: float = key(_CHANGE.least_levels, "Grey levels a pixel must differ by", gt=0, le=255)
     noise_factor: float = key(_CHANGE.noise_factor, "The same in multiples of the noise; the greater counts", gt=0)
+    most_levels: float = key(_CHANGE.most_levels, "Grey levels that are always enough, however noisy", gt=0, le=255)
     least_area: float = key(_CHANGE.least_area, "Share of the picture one moving thing must cover", gt=0, le=1)
     max_gap_s: float = key(_CHANGE.max_gap_s, "A frame is analysed at the latest after this", gt=0)
     global_share: float = key(_CHANGE.global_share, "Share changed at once that means a new scene", gt=0, le=1)
@@ -65,6 +68,8 @@ class CandidateKeys(Keys):
     """Which places deserve a second look."""
 
     recheck_s: float = key(_CANDIDATES.recheck_s, "A confirmed track is looked at again after this", ge=0)
+    still_recheck_s: float = key(_CANDIDATES.still_recheck_s, "The same for one that stands still", ge=0)
+    still_speed: float = key(_CANDIDATES.still_speed, "Speed below which it does, in its own heights per s", ge=0)
     sure_below: float = key(_CANDIDATES.sure_below, "Scores below are surely nothing", ge=0, le=1)
     sure_above: float = key(_CANDIDATES.sure_above, "Scores above are surely something", ge=0, le=1)
     most_motion: int = key(_CANDIDATES.most_motion, "Most moving places without a detection", ge=0, le=100)
@@ -121,6 +126,9 @@ class CameraKeys(Keys):
         _CAMERA.change_detection, "Analyse what changed (adaptive), or every sampled frame (uniform)"
     )
     deadline_ms: float = key(_CAMERA.deadline_ms, "Every frame is answered within this, from capture", gt=0, le=60_000)
+    patience_ms: float = key(
+        _CAMERA.patience_ms, "How long a file that is read as fast as can be waits for the cloud", gt=0, le=600_000
+    )
     weight: float = key(_CAMERA.weight, "Importance against the other cameras", gt=0, le=1000)
     mode: Mode = key(_CAMERA.mode, "Ask the cloud where it pays (adaptive), never, or for every analysed frame")
     roi: Roi = key(_CAMERA.roi, "Where to look: a box [x1, y1, x2, y2] or points [[x, y], ...]; empty for everywhere")
@@ -137,6 +145,9 @@ class CameraKeys(Keys):
 
 class CameraEntry(CameraKeys):
     """One camera."""
+
+    # Loading gives a name to every camera without one, so that only a file's reader may miss it.
+    model_config = ConfigDict(json_schema_extra={"required": ["source"]})
 
     name: CameraName = key(..., "Name in MQTT topics; made from the source where it is left out")
     source: SourceText = key(

@@ -78,9 +78,10 @@ def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:
             f"is {camera.deadline_ms:g}",
             f"it must be above agent.settle_margin_ms, {margin_ms:g}",
         )
-    tracker, candidates, mosaic = camera.tracker, camera.candidates, camera.mosaic
+    change, tracker, candidates, mosaic = camera.change, camera.tracker, camera.candidates, camera.mosaic
     for names, least, most in (
         (("reconnect_first_s", "reconnect_most_s"), camera.reconnect_first_s, camera.reconnect_most_s),
+        (("change", "least_levels", "most_levels"), change.least_levels, change.most_levels),
         (("tracker", "low_score", "high_score"), tracker.low_score, tracker.high_score),
         (("candidates", "sure_below", "sure_above"), candidates.sure_below, candidates.sure_above),
         (("mosaic", "least_scale", "scale"), mosaic.least_scale, mosaic.scale),

@@ -69,7 +69,8 @@ class Places:
         if len(loc) <= 2 or loc[0] != "cameras":
             return loc
         inherited = ("defaults", *loc[2:])
-        return inherited if len(self._known(inherited)) > len(self._known(loc)) - 1 else loc
+        own = max(len(self._known(loc)) - 1, 1)
+        return inherited if len(self._known(inherited)) > own else loc
 
     def sentence(self, fault: Fault) -> str:
         """One sentence on one line: what, where, the value, what to do."""
