@@ -1,6 +1,7 @@
 """From a file, the environment and the command line to a checked configuration."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +58,19 @@ def configure(document: Document, folder: Path | None, overrides: Overrides) -> 
 
 def _first_causes(found: list[Fault], unread: list[Loc], places: Places) -> list[Fault]:
     """The faults that do not merely follow from another one, in the same value or in a part of it."""
+
+    def follows(fault: Fault) -> bool:
+        home = places.home(fault.loc)
+        if any(loc[: len(home)] == home for loc in unread):
+            return True
+        return any(loc != fault.loc and loc[: len(fault.loc)] == fault.loc for loc in locs)
+
     locs = [fault.loc for fault in found]
-    return [
-        fault
-        for fault in found
-        if not any(loc[: len(home)] == home for loc in unread for home in [places.home(fault.loc)])
-        and not any(loc != fault.loc and loc[: len(fault.loc)] == fault.loc for loc in locs)
-    ]
+    return [fault for fault in found if not follows(fault)]
 
 
 def _sentences(faults: list[Fault], places: Places) -> list[str]:
-    at_home = [Fault(places.home(f.loc), f.problem, f.advice, f.unknown) for f in faults]
+    at_home = [replace(fault, loc=places.home(fault.loc)) for fault in faults]
     at_home.sort(key=lambda fault: places.line(fault.loc))
     # What stands in the defaults is found again in every camera.
     return list(dict.fromkeys(places.sentence(fault) for fault in at_home))
