@@ -10,14 +10,15 @@ from pipeline.errors import ConfigError
 from pipeline.wire.topics import as_level, camera_fault
 
 _FALLBACK = "camera"
-_MOST_CHARACTERS = 40
+_MOST_BYTES = 40
 
 
 def camera_name(source: str, taken: Collection[str]) -> str:
     """A free name for a source: a URL's host (never its user), a file's stem, ``device-0``."""
     # Spaces and the like are legal in topics, and a nuisance there and in the page's addresses.
-    stem = re.sub(r"[\s\"'<>?&%\\]+", "-", _stem(source)).strip("-.")[:_MOST_CHARACTERS]
-    name = as_level(stem) if stem else _FALLBACK
+    stem = re.sub(r"[\s\"'<>?&%\\]+", "-", _stem(source)).strip("-.")
+    # Cut in bytes, as the limit of a topic level is, and short enough for what is added below.
+    name = as_level(stem).encode()[:_MOST_BYTES].decode(errors="ignore") if stem else _FALLBACK
     if camera_fault(name):
         name = f"{_FALLBACK}-{name}"
     number, unique = 1, name

@@ -34,6 +34,12 @@ def test_a_source_gives_a_name_that_people_recognise(source: str, name: str) -> 
     assert camera_name(source, ()) == name
 
 
+def test_a_long_name_in_any_script_leaves_room_for_its_number() -> None:
+    source = "𐀀" * 40
+    first = camera_name(source, ())
+    assert camera_fault(camera_name(source, {first})) is None
+
+
 def test_a_taken_name_gets_a_number() -> None:
     assert camera_name("a/x.mp4", {"x", "x-2"}) == "x-3"
 
