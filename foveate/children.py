@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -111,6 +112,13 @@ class Meter:
             except psutil.Error:
                 continue
         self._rss_mb = max(self._rss_mb, rss_bytes / 2**20)
+
+    def sample_self(self, readers: Sequence[int]) -> None:
+        """Read this process, the children that it has outlived, and the readers that are alive."""
+        self._cpu_s.clear()  # whoever has ended since is counted among the outlived ones
+        self.sample([os.getpid(), *readers])
+        times = psutil.Process().cpu_times()
+        self._cpu_s[0] = times.children_user + times.children_system
 
     def usage(self) -> Usage:
         return Usage(sum(self._cpu_s.values()), self._rss_mb)

@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import cv2
-import psutil
 from rich.console import Console
 
 from edge_agent.agent import Agent, Links
@@ -40,6 +39,7 @@ from pipeline.transport.settings import MqttSettings
 _log = logging.getLogger(__name__)
 WAIT_FOR_CLOUD_S = 10.0
 STOP_LIMIT_S = 4.0
+MEASURE_EVERY_S = 3.0
 SOURCE_FAILED = 3
 _FAILED_STATES = frozenset({CameraState.INVALID_INPUT, CameraState.UNSUPPORTED_CODEC, CameraState.AUTH_FAILED})
 
@@ -66,7 +66,7 @@ class Run:
                 agent = Agent(plan.agent, detector, links, pools, self._clock, self._open, record)
                 async with self._around(agent):
                     code = await self._until_done(agent)
-                self._measure()
+                self._measure(agent)
         self._finish(agent)
         return code
 
@@ -102,7 +102,7 @@ class Run:
     async def _around(self, agent: Agent) -> AsyncIterator[None]:
         """Page, progress, measuring and care for the children, beside the agent."""
         async with asyncio.TaskGroup() as beside:
-            tasks = [beside.create_task(self._sample(), name="meter")]
+            tasks = [beside.create_task(self._sample(agent), name="meter")]
             if self._broker is not None:
                 tasks.append(beside.create_task(keep_alive("broker", self._broker, self._clock, lambda: False)))
             if self._worker is not None:
@@ -162,16 +162,14 @@ class Run:
         failed = [name for name, end in ends.items() if end is not None and end.state in _FAILED_STATES]
         return SOURCE_FAILED if failed else 0
 
-    async def _sample(self) -> None:
+    async def _sample(self, agent: Agent) -> None:
         while True:
-            self._measure()
-            await asyncio.sleep(0.5)
+            self._measure(agent)
+            await asyncio.sleep(MEASURE_EVERY_S)
 
-    def _measure(self) -> None:
-        own = psutil.Process()
-        others = {child.pid for child in (self._broker, self._worker) if child is not None}
-        readers = [child.pid for child in own.children() if child.pid not in others]
-        self._meters["agent"].sample([own.pid, *readers])
+    def _measure(self, agent: Agent) -> None:
+        readers = [pid for camera in agent.cameras for pid in camera.source.process_ids]
+        self._meters["agent"].sample_self(readers)
         for role, child in (("worker", self._worker), ("broker", self._broker)):
             if child is not None and child.pid is not None:
                 self._meters[role].sample([child.pid])

@@ -49,6 +49,10 @@ class ReaderProcess:
         reader._tell(encode(order))
         return reader
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     async def ask(self) -> Answer:
         """The next answer, or an ``Over`` when the process hangs, dies or talks nonsense."""
         if self._phase is Picture:

@@ -56,6 +56,10 @@ class ProcessSource:
         return self._total_frames
 
     @property
+    def process_ids(self) -> tuple[int, ...]:
+        return () if self._reader is None else (self._reader.pid,)
+
+    @property
     def noise_lines(self) -> int:
         """Lines that decoders wrote to their error output."""
         return self._noise.lines

@@ -171,6 +171,10 @@ class SyntheticSource:
         return self._realtime
 
     @property
+    def process_ids(self) -> tuple[int, ...]:
+        return ()
+
+    @property
     def total_frames(self) -> int | None:
         return self._scene.total_frames
 

@@ -94,7 +94,7 @@ class AccessGuard:
         host = request.headers.get("host", "")
         if not self._known(host, request):
             return PlainTextResponse(
-                "This server does not answer to the host name of this request; add it to the status page's names.\n",
+                "This server does not answer to the host name of this request; add it to web.allowed_hosts.\n",
                 421,
             )
         origin = request.headers.get("origin")

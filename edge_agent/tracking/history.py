@@ -19,6 +19,7 @@ from edge_agent.tracking.tracks import (
     Verdict,
     predict,
     relabel,
+    renamed,
     step,
 )
 from pipeline.detections import Detections, Source
@@ -46,7 +47,7 @@ class Tracker:
         self._settings = settings
         self._history_s = history_s
         self._entries: deque[Entry] = deque(maxlen=history_most)
-        self._tracks = Tracks.none(0.0)
+        self._tracks = Tracks.none(float("-inf"))
         self._next_id = 1
 
     @property
@@ -55,7 +56,10 @@ class Tracker:
         return self._tracks
 
     def observe(self, seq: int, at_s: float, detections: Detections) -> Entry:
-        """Take in what the small model saw on a frame newer than all before."""
+        """Take in what the small model saw on a frame newer than all before; a time that falls starts anew."""
+        if at_s < self._tracks.at_s:
+            self._entries.clear()
+            self._tracks = Tracks.none(at_s)
         before = self._tracks
         seen = Observations.unseen(detections)
         after = step(before, seen, at_s, self._next_id, self._settings)
@@ -73,7 +77,6 @@ class Tracker:
         at = next((i for i, e in enumerate(entries) if e.seq == seq), None)
         if at is None:
             return False
-        previous = self._tracks
         tracks = entries[at].before
         replayed: list[Entry] = []
         next_id = _TEMPORARY_ID
@@ -83,24 +86,23 @@ class Tracker:
             next_id = max(next_id, int(after.tracks.ids.max(initial=0)) + 1)
             replayed.append(Entry(entry.seq, entry.at_s, observed, tracks, after))
             tracks = after.tracks
-        mapping = self._identities(entries[at], replayed, previous, tracks)
-        self._entries = deque([*entries[:at], *(_renamed(e, mapping) for e in replayed)], maxlen=self._entries.maxlen)
-        self._tracks = relabel(tracks, mapping)
+        if next_id > _TEMPORARY_ID:
+            mapping = self._identities(entries[at:], replayed)
+            replayed = [_renamed(e, mapping) for e in replayed]
+        self._entries = deque([*entries[:at], *replayed], maxlen=self._entries.maxlen)
+        self._tracks = replayed[-1].after.tracks
         return True
 
-    def _identities(self, original: Entry, replayed: list[Entry], previous: Tracks, replaced: Tracks) -> dict[int, int]:
+    def _identities(self, original: list[Entry], replayed: list[Entry]) -> dict[int, int]:
         """Old ids for the tracks born in a replay where they are the same object, fresh ids for the others."""
-        temporary = sorted(
-            {int(i) for e in replayed for i in e.after.tracks.ids if i >= _TEMPORARY_ID},
-        )
+        seen = {i for e in replayed for i in e.after.tracks.ids.tolist()}
+        taken = {i for i in seen if i < _TEMPORARY_ID}
         mapping: dict[int, int] = {}
-        taken = {int(i) for i in replaced.ids}
-        for now, then in ((replayed[0].after.tracks, original.after.tracks), (replaced, previous)):
-            _match_same(now, then, taken, mapping)
-        for i in temporary:
-            if i not in mapping:
-                mapping[i] = self._next_id
-                self._next_id += 1
+        for now, then in zip(replayed, original, strict=True):
+            _match_same(now.after.tracks, then.after.tracks, taken, mapping)
+        for i in sorted(seen - taken - mapping.keys()):
+            mapping[i] = self._next_id
+            self._next_id += 1
         return mapping
 
     def entry(self, seq: int) -> Entry | None:
@@ -115,7 +117,7 @@ class Tracker:
 
 def _match_same(now: Tracks, then: Tracks, taken: set[int], mapping: dict[int, int]) -> None:
     """Give tracks of ``now`` with temporary ids the id of the free, best overlapping track of ``then``."""
-    fresh = [i for i in range(len(now)) if now.ids[i] >= _TEMPORARY_ID and int(now.ids[i]) not in mapping]
+    fresh = [row for row, i in enumerate(now.ids.tolist()) if i >= _TEMPORARY_ID and i not in mapping]
     if not fresh or not len(then):
         return
     overlap = iou(now.boxes.xyxy[fresh], then.boxes.xyxy)
@@ -130,25 +132,29 @@ def _match_same(now: Tracks, then: Tracks, taken: set[int], mapping: dict[int, i
 
 
 def _renamed(entry: Entry, mapping: dict[int, int]) -> Entry:
-    track_of = np.array([mapping.get(int(i), int(i)) for i in entry.after.track_of], dtype=np.int64)
-    after = Step(relabel(entry.after.tracks, mapping), track_of)
+    after = Step(relabel(entry.after.tracks, mapping), renamed(entry.after.track_of, mapping))
     return replace(entry, before=relabel(entry.before, mapping), after=after)
 
 
 def analysed_answer(entry: Entry, size: Size, settings: TrackerSettings) -> Detections:
     """What to publish for an analysed frame: its own boxes by verdict and score, and tracks it missed for a while."""
     tracks, seen = entry.after.tracks, entry.seen
-    verdicts = tracks.verdict_now(entry.at_s, settings.verdict_s)
-    verdict_of = {int(i): int(v) for i, v in zip(tracks.ids, verdicts, strict=True)}
-    held = np.array([verdict_of.get(int(i), int(Verdict.UNSEEN)) for i in entry.after.track_of], dtype=np.int8)
-    verdict = np.where(seen.verdict != Verdict.UNSEEN, seen.verdict, held)
+    row_of = {i: row for row, i in enumerate(tracks.ids.tolist())}
+    rows = np.array([row_of.get(i, -1) for i in entry.after.track_of.tolist()], dtype=np.intp)
+    # One more row for observations without a track.
+    held = np.append(tracks.verdict_now(entry.at_s, settings.verdict_s), np.int8(Verdict.UNSEEN))[rows]
+    looked = seen.verdict != np.int8(Verdict.UNSEEN)
+    verdict = np.where(looked, seen.verdict, held)
     score = seen.detections.score
-    shown = (verdict == Verdict.CONFIRMED) | ((verdict == Verdict.UNSEEN) & (score >= settings.publish_score))
-    shown &= ~((verdict == Verdict.CONFIRMED) & (seen.verdict == Verdict.UNSEEN) & (score < settings.low_score))
-    own = seen.detections.select(shown)
-    own = Detections(own.xyxy, own.score, own.label, own.source, entry.after.track_of[shown])
-    missed = _coasting(tracks, settings) & ~np.isin(tracks.ids, entry.after.track_of)
-    return _inside(Detections.concat([own, _as_detections(tracks, missed)]), size)
+    confirmed = (verdict == np.int8(Verdict.CONFIRMED)) & (looked | (score >= settings.low_score))
+    shown = confirmed | ((verdict == np.int8(Verdict.UNSEEN)) & (score >= settings.publish_score))
+    missed = _shown(tracks, tracks.at_s, settings)
+    missed[rows[rows >= 0]] = False
+    own, found = seen.detections, _as_detections(tracks, missed)
+    own = Detections(
+        own.xyxy[shown], own.score[shown], own.label[shown], own.source[shown], entry.after.track_of[shown]
+    )
+    return _inside(Detections.concat([own, found]) if len(found) else own, size)
 
 
 def carried_answer(tracks: Tracks, analysed_at_s: float, size: Size, settings: TrackerSettings) -> Detections:
@@ -159,15 +165,15 @@ def carried_answer(tracks: Tracks, analysed_at_s: float, size: Size, settings: T
     return _inside(_as_detections(tracks, shown), size)
 
 
-def _coasting(tracks: Tracks, settings: TrackerSettings) -> NDArray[np.bool_]:
-    return _shown(tracks, tracks.at_s, settings)
-
-
 def _shown(tracks: Tracks, analysed_at_s: float, settings: TrackerSettings) -> NDArray[np.bool_]:
     verdict = tracks.verdict_now(analysed_at_s, settings.verdict_s)
     unseen_for_s = analysed_at_s - tracks.seen_s
-    confirmed = (verdict == Verdict.CONFIRMED) & (unseen_for_s <= settings.confirmed_coast_s)
-    own = (verdict == Verdict.UNSEEN) & (tracks.score >= settings.publish_score) & (unseen_for_s <= settings.coast_s)
+    confirmed = (verdict == np.int8(Verdict.CONFIRMED)) & (unseen_for_s <= settings.confirmed_coast_s)
+    own = (
+        (verdict == np.int8(Verdict.UNSEEN))
+        & (tracks.score >= settings.publish_score)
+        & (unseen_for_s <= settings.coast_s)
+    )
     return np.asarray(confirmed | own)
 
 
@@ -179,6 +185,6 @@ def _as_detections(tracks: Tracks, shown: NDArray[np.bool_]) -> Detections:
 
 def _inside(found: Detections, size: Size) -> Detections:
     """The detections cut to the frame; those that lie outside it are left out."""
-    boxes = clip(found.xyxy, size)
-    whole = area(boxes) > 1.0
-    return found.with_boxes(boxes).select(whole)
+    inside = found.with_boxes(clip(found.xyxy, size))
+    visible = area(inside.xyxy) > 1.0
+    return inside if visible.all() else inside.select(visible)

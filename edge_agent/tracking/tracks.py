@@ -90,11 +90,10 @@ class Tracks:
 
     @classmethod
     def none(cls, at_s: float) -> "Tracks":
-        empty = np.empty((0, 4))
         zeros = np.empty(0)
         return cls(
             at_s,
-            BoxFilter(empty, empty, empty, empty, empty),
+            BoxFilter.none(),
             np.empty(0, np.int64),
             np.empty(0, np.str_),
             np.empty(0, np.float32),
@@ -107,7 +106,11 @@ class Tracks:
 
     def verdict_now(self, now_s: float, hold_s: float) -> NDArray[np.int8]:
         """Verdicts (n,), UNSEEN where the last one is older than ``hold_s``."""
-        return np.where(now_s - self.verdict_at_s <= hold_s, self.verdict, np.int8(Verdict.UNSEEN)).astype(np.int8)
+        return np.where(now_s - self.verdict_at_s <= hold_s, self.verdict, _UNSEEN)
+
+
+_UNSEEN, _CONFIRMED, _DENIED = (np.int8(v) for v in Verdict)
+"""As numpy numbers, which compare with arrays several times faster than members of an enumeration."""
 
 
 def predict(tracks: Tracks, now_s: float, settings: TrackerSettings) -> Tracks:
@@ -128,14 +131,18 @@ def step(tracks: Tracks, seen: Observations, now_s: float, next_id: int, setting
     moved = predict(tracks, now_s, settings)
     matched = _associate(moved, seen, settings)
     kept = _deny_absent(_correct(moved, seen, matched, now_s, settings), seen, now_s)
-    track_of = np.where(matched >= 0, kept.ids[np.maximum(matched, 0)] if len(kept) else -1, -1).astype(np.int64)
-    score = seen.detections.score
+    track_of = np.full(len(matched), -1, np.int64)
+    old = matched >= 0
+    track_of[old] = kept.ids[matched[old]]
     # What the cloud has denied is remembered as a track too, so that it need not be asked about again at once.
-    born = (matched < 0) & ((score >= settings.high_score) | (seen.verdict != Verdict.UNSEEN))
-    rows = np.flatnonzero(born)
-    track_of[rows] = np.arange(next_id, next_id + len(rows))
+    rows = np.flatnonzero(~old & ((seen.detections.score >= settings.high_score) | (seen.verdict != _UNSEEN)))
     alive = now_s - kept.seen_s <= settings.forget_s
-    return Step(_join(_select(kept, alive), _give_birth(seen, rows, now_s, next_id, settings)), track_of)
+    if not alive.all():
+        kept = _select(kept, alive)
+    if len(rows):
+        track_of[rows] = np.arange(next_id, next_id + len(rows))
+        kept = _join(kept, _give_birth(seen, rows, now_s, next_id, settings))
+    return Step(kept, track_of)
 
 
 def _associate(tracks: Tracks, seen: Observations, settings: TrackerSettings) -> NDArray[np.intp]:
@@ -144,22 +151,21 @@ def _associate(tracks: Tracks, seen: Observations, settings: TrackerSettings) ->
     matched = np.full(len(found), -1, dtype=np.intp)
     if not len(found) or not len(tracks):
         return matched
-    overlap = iou(found.xyxy, tracks.boxes.xyxy)
-    overlap = np.where(found.label[:, None] == tracks.label[None, :], overlap, 0.0)
-    high = (found.score >= settings.high_score) | (seen.verdict == Verdict.CONFIRMED)
+    overlap = iou(found.xyxy, tracks.boxes.xyxy) * (found.label[:, None] == tracks.label)
+    high = (found.score >= settings.high_score) | (seen.verdict == _CONFIRMED)
     low = ~high & (found.score >= settings.low_score)
     free = np.ones(len(tracks), dtype=bool)
     # A confident box is never taken for clutter that was denied while the small model itself was not sure.
-    clutter = (tracks.verdict == Verdict.DENIED) & (tracks.score < settings.high_score)
+    clutter = (tracks.verdict == _DENIED) & (tracks.score < settings.high_score)
     for group, open_to, least in ((high, ~clutter, settings.match_iou), (low, free, settings.low_match_iou)):
         rows, columns = np.flatnonzero(group), np.flatnonzero(free & open_to)
         if not len(rows) or not len(columns):
             continue
-        gain = overlap[np.ix_(rows, columns)]
-        for r, c in zip(*linear_sum_assignment(-gain), strict=True):
-            if gain[r, c] >= least:
-                matched[rows[r]] = columns[c]
-                free[columns[c]] = False
+        gain = overlap[rows[:, None], columns]
+        r, c = linear_sum_assignment(gain, maximize=True)
+        good = gain[r, c] >= least
+        matched[rows[r[good]]] = columns[c[good]]
+        free[columns[c[good]]] = False
     return matched
 
 
@@ -171,16 +177,20 @@ def _correct(
     if not len(rows):
         return tracks
     corrected = kalman.update(tracks.boxes.select(columns), seen.detections.xyxy[rows], settings.noise)
-    boxes = BoxFilter(*(_put(getattr(tracks.boxes, f), columns, getattr(corrected, f)) for f in BoxFilter.__slots__))
-    looked = seen.verdict[rows] != Verdict.UNSEEN
-    return _replace(
+    out = _replace(
         tracks,
-        boxes=boxes,
+        boxes=tracks.boxes.put(columns, corrected),
         score=_put(tracks.score, columns, seen.detections.score[rows]),
         seen_s=_put(tracks.seen_s, columns, now_s),
         hits=_put(tracks.hits, columns, tracks.hits[columns] + 1),
-        verdict=_put(tracks.verdict, columns[looked], seen.verdict[rows][looked]),
-        verdict_at_s=_put(tracks.verdict_at_s, columns[looked], now_s),
+    )
+    looked = seen.verdict[rows] != _UNSEEN
+    return _judged(out, columns[looked], seen.verdict[rows][looked], now_s) if looked.any() else out
+
+
+def _judged(tracks: Tracks, at: NDArray[np.intp], verdict: NDArray[np.int8] | np.int8, now_s: float) -> Tracks:
+    return _replace(
+        tracks, verdict=_put(tracks.verdict, at, verdict), verdict_at_s=_put(tracks.verdict_at_s, at, now_s)
     )
 
 
@@ -190,11 +200,7 @@ def _deny_absent(tracks: Tracks, seen: Observations, now_s: float) -> Tracks:
         return tracks
     covered = coverage(tracks.boxes.xyxy, seen.looked_at).max(axis=1) >= LOOKED_AT_COVERAGE
     absent = np.flatnonzero(covered & (tracks.seen_s < now_s))
-    return _replace(
-        tracks,
-        verdict=_put(tracks.verdict, absent, np.int8(Verdict.DENIED)),
-        verdict_at_s=_put(tracks.verdict_at_s, absent, now_s),
-    )
+    return _judged(tracks, absent, _DENIED, now_s)
 
 
 def _give_birth(
@@ -214,7 +220,7 @@ def _give_birth(
         now,
         np.ones(n, np.int64),
         verdict,
-        np.where(verdict == Verdict.UNSEEN, -np.inf, now_s),
+        np.where(verdict == _UNSEEN, -np.inf, now_s),
     )
 
 
@@ -242,4 +248,9 @@ def _join(a: Tracks, b: Tracks) -> Tracks:
 
 def relabel(tracks: Tracks, mapping: dict[int, int]) -> Tracks:
     """The tracks with ids replaced where ``mapping`` names them."""
-    return _replace(tracks, ids=np.array([mapping.get(int(i), int(i)) for i in tracks.ids], dtype=np.int64))
+    return _replace(tracks, ids=renamed(tracks.ids, mapping))
+
+
+def renamed(ids: NDArray[np.int64], mapping: dict[int, int]) -> NDArray[np.int64]:
+    """The ids (n,), those that ``mapping`` names replaced."""
+    return np.array([mapping.get(i, i) for i in ids.tolist()], dtype=np.int64)
