@@ -79,22 +79,32 @@ def pad(boxes: BoxArray, share: float, least_px: float, size: Size) -> BoxArray:
 def merge_close(boxes: BoxArray, slack: float) -> BoxArray:
     """Join boxes while the box around two has less than ``slack`` times their summed area.
 
-    Greedy, cheapest join first, until none is left; O(n^3) for the few boxes of one frame.
+    Greedy, cheapest join first, until none is left; O(n^2), for the few boxes of one frame.
     """
-    rects = boxes.astype(np.float32).copy()
-    while len(rects) > 1:
-        low = np.minimum(rects[:, None, :2], rects[None, :, :2])
-        high = np.maximum(rects[:, None, 2:], rects[None, :, 2:])
-        around = np.prod(high - low, axis=2)
-        areas = area(rects)
-        ratio = around / np.maximum(areas[:, None] + areas[None, :], 1e-9)
-        np.fill_diagonal(ratio, np.inf)
-        i, j = divmod(int(np.argmin(ratio)), len(rects))
-        if ratio[i, j] >= slack:
+    rects = boxes.astype(np.float32)
+    n, alive = len(rects), np.ones(len(rects), dtype=bool)
+    ratio = _join_ratio(rects, rects)
+    np.fill_diagonal(ratio, np.inf)
+    while n:
+        i, j = divmod(int(ratio.argmin()), n)
+        if not ratio[i, j] < slack:
             break
-        joined = np.concatenate([low[i, j], high[i, j]])
-        rects = np.concatenate([np.delete(rects, [i, j], axis=0), joined[None]]).astype(np.float32)
-    return rects
+        rects[i, :2] = np.minimum(rects[i, :2], rects[j, :2])
+        rects[i, 2:] = np.maximum(rects[i, 2:], rects[j, 2:])
+        alive[j] = False
+        ratio[j, :] = ratio[:, j] = np.inf
+        others = np.where(alive, _join_ratio(rects[i : i + 1], rects)[0], np.inf)
+        others[i] = np.inf
+        ratio[i, :] = ratio[:, i] = others
+    return rects[alive]
+
+
+def _join_ratio(a: BoxArray, b: BoxArray) -> NDArray[np.float32]:
+    """Area (n, m) of the box around each of a (n, 4) and each of b (m, 4), as a multiple of their summed area."""
+    left, top, right, bottom = np.ascontiguousarray(b.T)
+    width = np.maximum(a[:, None, 2], right) - np.minimum(a[:, None, 0], left)
+    height = np.maximum(a[:, None, 3], bottom) - np.minimum(a[:, None, 1], top)
+    return np.asarray(width * height / np.maximum(area(a)[:, None] + area(b), 1e-9), dtype=np.float32)
 
 
 def nms(boxes: BoxArray, scores: NDArray[np.float32], iou_threshold: float) -> NDArray[np.intp]:
