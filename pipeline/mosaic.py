@@ -126,10 +126,13 @@ def render(image: Image, layout: Layout) -> Image:
     for crop in layout.crops:
         x, y, w, h = crop.placed
         rx, ry, rw, rh = crop.region
-        part = image[ry : ry + rh, rx : rx + rw]
-        shrinks = w < rw or h < rh
-        canvas[y : y + h, x : x + w] = cv2.resize(
-            part, (w, h), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+        # Averaging over areas is three times dearer, and shows only where more than half of the pixels go.
+        rough = 2 * w < rw or 2 * h < rh
+        cv2.resize(
+            image[ry : ry + rh, rx : rx + rw],
+            (w, h),
+            dst=canvas[y : y + h, x : x + w],
+            interpolation=cv2.INTER_AREA if rough else cv2.INTER_LINEAR,
         )
     return canvas
 

@@ -19,7 +19,9 @@ class LogHistogram:
         self._greatest = 0.0
 
     def add(self, value: float) -> None:
-        """Count one value; what is not above 0 counts in the lowest bucket."""
+        """Count one value; what is not above 0 counts in the lowest bucket. Raises ValueError on a value not finite."""
+        if not math.isfinite(value):
+            raise ValueError(f"a histogram holds finite values, not {value}")
         bucket = math.ceil(_STEPS_PER_OCTAVE * math.log2(max(value, 1e-3)))
         self._buckets[bucket] += 1
         self._count += 1
