@@ -5,9 +5,9 @@ from dataclasses import replace
 from edge_agent.candidates import candidates
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
+from edge_agent.questions import Question
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
-from edge_agent.uplink import Question
 from pipeline.channels import Channel, Closed
 from pipeline.frames import Frame
 from pipeline.mosaic import Layout

@@ -14,10 +14,10 @@ from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
 from edge_agent.output import Output
+from edge_agent.questions import Answer
 from edge_agent.resolve import Resolver
 from edge_agent.settings import CameraSettings
 from edge_agent.tracking.history import Tracker
-from edge_agent.uplink import Answer
 from pipeline.channels import Channel, Overflow
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
@@ -96,8 +96,8 @@ class Camera:
             return  # forgotten, or corrected before
         size = Size(question.frame_width, question.frame_height)
         parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
-        cloud = context.wanted(merge_crops(parts))
         looked_at = regions_xyxy(Layout(size, question.crops))
+        cloud = context.wanted(merge_crops(parts, looked_at))
         context.tracker.correct(question.key.seq, fuse(entry.seen.detections, cloud, looked_at))
 
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:

@@ -5,34 +5,40 @@ kept for the tracker as denied, so that the same mistake is not published on the
 boxes stand.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from edge_agent.tracking.tracks import LOOKED_AT_COVERAGE, Observations, Verdict
 from pipeline.detections import Detections
 from pipeline.geometry import BoxArray, area, coverage, iou, nms
 
+_CUT_PX = 4.0
+"""A box that ends within this of its crop's border may be cut by it."""
 
-def merge_crops(parts: list[Detections], iou_threshold: float = 0.6, inside: float = 0.8) -> Detections:
-    """One list from the detections of overlapping crops, all in frame pixels.
 
-    The same object seen whole in two crops is caught by class-wise non-maximum suppression; a piece of it, cut by the
-    border of one crop, lies mostly inside the whole box and is smaller, and goes too.
+def merge_crops(
+    parts: Sequence[Detections], regions: BoxArray, iou_threshold: float = 0.6, inside: float = 0.8
+) -> Detections:
+    """One list from the detections of overlapping crops with their frame regions (n, 4), all in frame pixels.
+
+    A piece of an object, cut by the border of its crop, lies mostly inside the larger box that another crop shows, and
+    goes. The same object seen whole in two crops is caught by class-wise non-maximum suppression.
     """
     found = Detections.concat(parts)
     if len(found) < 2:
         return found
-    # Boxes of different classes are moved apart, so that one pass serves all classes.
-    crop = np.concatenate([np.full(len(part), i) for i, part in enumerate(parts)])
-    # Boxes of different classes are moved apart, so that one pass serves all classes.
-    _, group = np.unique(found.label, return_inverse=True)
-    shifted = (found.xyxy + (group.astype(np.float32) * 1e5)[:, None]).astype(np.float32)
-    kept = nms(shifted, found.score, iou_threshold)
-    found, crop = found.select(kept), crop[kept]
-    within = coverage(found.xyxy, found.xyxy) >= inside
-    other = (crop[:, None] != crop[None, :]) & (found.label[:, None] == found.label[None, :])
+    crop = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    cut = (np.abs(found.xyxy - regions[crop]) <= _CUT_PX).any(axis=1)
     sizes = area(found.xyxy)
-    piece = (within & other & (sizes[:, None] < sizes[None, :])).any(axis=1)
-    return found.select(~piece)
+    larger = (sizes[:, None] < sizes) & (crop[:, None] != crop) & (found.label[:, None] == found.label)
+    piece = cut & (larger & (coverage(found.xyxy, found.xyxy) >= inside)).any(axis=1)
+    if piece.any():
+        found = found.select(~piece)
+    # Boxes of different classes are moved apart, so that one pass serves all classes.
+    group = np.unique(found.label, return_inverse=True)[1]
+    apart = group[:, None] * (found.xyxy.max() - found.xyxy.min() + 1)
+    return found.select(nms((found.xyxy + apart).astype(np.float32), found.score, iou_threshold))
 
 
 def fuse(edge: Detections, cloud: Detections, looked_at: BoxArray, same_iou: float = 0.3) -> Observations:
@@ -44,15 +50,8 @@ def fuse(edge: Detections, cloud: Detections, looked_at: BoxArray, same_iou: flo
     if not len(edge):
         return Observations(cloud, np.full(len(cloud), Verdict.CONFIRMED, np.int8), looked_at)
     seen = coverage(edge.xyxy, looked_at).max(axis=1, initial=0.0) >= LOOKED_AT_COVERAGE
-    overlap = np.where(edge.label[:, None] == cloud.label[None, :], iou(edge.xyxy, cloud.xyxy), 0.0)
-    replaced = overlap.max(axis=1, initial=0.0) >= same_iou
-    denied = seen & ~replaced
-    standing = ~seen & ~replaced
-    rest = denied | standing
-    verdict = np.concatenate(
-        [
-            np.full(len(cloud), Verdict.CONFIRMED, np.int8),
-            np.where(denied[rest], np.int8(Verdict.DENIED), np.int8(Verdict.UNSEEN)),
-        ]
-    ).astype(np.int8)
+    overlap = iou(edge.xyxy, cloud.xyxy) * (edge.label[:, None] == cloud.label)
+    rest = overlap.max(axis=1, initial=0.0) < same_iou
+    verdict = np.full(len(cloud) + int(rest.sum()), Verdict.CONFIRMED, np.int8)
+    verdict[len(cloud) :] = np.where(seen[rest], Verdict.DENIED, Verdict.UNSEEN)
     return Observations(Detections.concat([cloud, edge.select(rest)]), verdict, looked_at)

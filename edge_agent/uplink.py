@@ -6,13 +6,13 @@ keeps requests from a way that is down.
 """
 
 import asyncio
-import hashlib
 import itertools
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from edge_agent.questions import Answer, Question, request_message
 from edge_agent.settings import UplinkSettings
 from edge_agent.workers import WorkerDirectory
 from pipeline.frames import FrameKey
@@ -21,41 +21,13 @@ from pipeline.policies.breaker import Breaker, Circuit
 from pipeline.policies.latency import DurationEstimate
 from pipeline.policies.tokens import TokenBucket
 from pipeline.timing import Clock
-from pipeline.transport.base import Message, Outgoing, PublishStatus, Transport
+from pipeline.transport.base import Message, PublishStatus, Transport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state, encode_request
-from pipeline.wire.messages import Refusal, Reply, Request, WireCrop
+from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state
+from pipeline.wire.messages import Refusal, Reply
 
 _NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
 """Refusals that say the way is down, as opposed to busy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
-
-    A ``patient`` question waits for its turn, and its camera with it; another one is displaced by a newer one.
-    """
-
-    key: FrameKey
-    kind: str
-    frame_width: int
-    frame_height: int
-    crops: tuple[WireCrop, ...]
-    jpeg: bytes
-    settle_at_s: float
-    weight: float
-    patient: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A worker's answer and what the round trip cost. ``network_ms`` is the round trip less the worker's own time."""
-
-    question: Question
-    reply: Reply
-    round_trip_ms: float
-    network_ms: float
 
 
 class AnswerListener(Protocol):
@@ -110,14 +82,14 @@ class Uplink:
         self._lanes: dict[str, _Lane] = {}
         self._flights: dict[bytes, _Flight] = {}
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
-        self._topic, self._reply_topic = topics.request(settings.tier, settings.model), topics.reply(agent)
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
         self._tokens = TokenBucket.full(settings.uplink_kbps, settings.burst_s, clock.now_s())
         self._round_trip, self._measured_at_s = DurationEstimate(), float("-inf")
         self._kick = asyncio.Event()
         self.workers = WorkerDirectory()
         self.counters: Counter[str] = Counter()
-        control.subscribe(self._reply_topic, self._on_reply)
+        topics.request(settings.tier, settings.model)  # raises ConfigError on a bad name now, not at the first request
+        control.subscribe(topics.reply(agent), self._on_reply)
         control.subscribe(topics.ANY_WORKER, self._on_worker, qos=1)
 
     def register(self, camera: str, listener: AnswerListener) -> None:
@@ -161,67 +133,42 @@ class Uplink:
             return
         displaced, lane.waiting = lane.waiting, question
         if displaced is not None:
-            self._give_up(lane, displaced, "displaced", shed=True)
+            self._give_up(displaced, "displaced", shed=True)
 
     async def _send(self, lane: _Lane, question: Question) -> None:
         now_s = self._clock.now_s()
         budget_ms = (question.settle_at_s - now_s) * 1000
         if budget_ms <= 1.0:
-            self._give_up(lane, question, "too_late_to_send", shed=True)
+            self._give_up(question, "too_late_to_send", shed=True)
             return
         correlation = self._session + next(self._numbers).to_bytes(8, "big")
-        payload = encode_request(self._request(question, budget_ms), question.jpeg)
+        message = request_message(question, self._agent, self._settings, correlation, budget_ms)
         self._flights[correlation] = _Flight(question, now_s)
         lane.in_flight += 1
         self._breaker = self._breaker.sent(now_s)
-        status = await self._bulk.publish(self._outgoing(question, payload, correlation, budget_ms))
+        status = await self._bulk.publish(message)
         if status is not PublishStatus.SENT:
-            del self._flights[correlation]
-            lane.in_flight -= 1
-            lane.landed.set()
-            if status is PublishStatus.NOT_CONNECTED:
-                self._breaker = self._breaker.missed(self._clock.now_s())
-            self._give_up(lane, question, status.value, shed=status is PublishStatus.BACKLOG)
+            self._not_sent(correlation, status)
             return
-        self._tokens = self._tokens.take(len(payload))
-        lane.rate.add(now_s, len(payload))
-        lane.listener.sent(question.key, len(payload))
+        size_bytes = len(message.payload)
+        self._tokens = self._tokens.take(size_bytes)
+        lane.rate.add(now_s, size_bytes)
+        lane.listener.sent(question.key, size_bytes)
         self.counters["sent"] += 1
         self._kick.set()
 
-    def _request(self, question: Question, budget_ms: float) -> Request:
-        return Request(
-            agent=self._agent,
-            camera=question.key.camera,
-            epoch=question.key.epoch,
-            seq=question.key.seq,
-            budget_ms=budget_ms,
-            weight=question.weight,
-            kind="frame" if question.kind == "frame" else "mosaic",
-            frame_width=question.frame_width,
-            frame_height=question.frame_height,
-            crops=list(question.crops),
-            model=self._settings.model,
-            min_score=self._settings.min_score,
-        )
+    def _not_sent(self, correlation: bytes, status: PublishStatus) -> None:
+        flight = self._flights.pop(correlation, None)
+        if flight is None:
+            return  # publishing took so long that the question has expired meanwhile
+        self._land(flight)
+        if status is PublishStatus.NOT_CONNECTED and not flight.missed:
+            self._breaker = self._breaker.missed(self._clock.now_s())
+        self._give_up(flight.question, status.value, shed=status is PublishStatus.BACKLOG)
 
-    def _outgoing(self, question: Question, payload: bytes, correlation: bytes, budget_ms: float) -> Outgoing:
-        key = question.key
-        trace = hashlib.blake2b(
-            f"{self._agent}/{key.camera}/{key.epoch}/{key.seq}".encode(), digest_size=24
-        ).hexdigest()
-        return Outgoing(
-            topic=self._topic,
-            payload=payload,
-            response_topic=self._reply_topic,
-            correlation=correlation,
-            expiry_s=max(1, int(budget_ms / 1000 + 0.999)),
-            properties={"traceparent": f"00-{trace[:32]}-{trace[32:]}-01"},
-        )
-
-    def _give_up(self, lane: _Lane, question: Question, reason: str, *, shed: bool) -> None:
+    def _give_up(self, question: Question, reason: str, *, shed: bool) -> None:
         self.counters[reason] += 1
-        lane.listener.not_answered(question.key, reason, shed=shed)
+        self._lanes[question.key.camera].listener.not_answered(question.key, reason, shed=shed)
 
     def _on_worker(self, message: Message) -> None:
         state = decode_worker_state(message.payload)
@@ -232,14 +179,16 @@ class Uplink:
 
     def _on_reply(self, message: Message) -> None:
         flight = self._flights.pop(message.correlation, None) if message.correlation and not message.retain else None
-        reply = decode_reply(message.payload)
-        if flight is None or isinstance(reply, BadPayload):
-            self.counters["unexpected_reply" if flight is None else "bad_reply"] += 1
-            if flight is not None:
-                self._land(flight)
+        if flight is None:
+            self.counters["unexpected_reply"] += 1
             return
         now_s = self._clock.now_s()
         self._land(flight)
+        reply = decode_reply(message.payload)
+        if isinstance(reply, BadPayload) or not self._fits(reply, flight.question):
+            self._breaker = self._breaker.missed(now_s)
+            self._give_up(flight.question, "bad_reply", shed=False)
+            return
         if reply.refused is not None:
             self._refused(flight, reply.refused, now_s)
             return
@@ -250,6 +199,12 @@ class Uplink:
         network_ms = max(0.0, round_trip_ms - reply.total_ms)
         lane = self._lanes[flight.question.key.camera]
         lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
+
+    def _fits(self, reply: Reply, question: Question) -> bool:
+        """Whether a reply is for this very frame and, unless it refuses, tells of each of its crops."""
+        key = question.key
+        same = reply.key == (self._agent, key.camera, key.epoch, key.seq)
+        return same and (reply.refused is not None or len(reply.detections) == len(question.crops))
 
     def _refused(self, flight: _Flight, refusal: Refusal, now_s: float) -> None:
         down = refusal in _NO_ROUTE

@@ -116,7 +116,8 @@ class SerialLoop:
             raise RuntimeError(f"a JPEG of {layout.size} that was just encoded cannot be decoded")
         found = self._cloud.detect([image], self._uplink.min_score)[0]
         replies = per_crop(found, layout.crops, self._uplink.min_score)
-        return merge_crops([to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)])
+        parts = [to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)]
+        return merge_crops(parts, regions_xyxy(layout))
 
     def _correct(self, seq: int, layout: Layout, cloud: Detections) -> None:
         seen = self._entry(seq).seen.detections

@@ -1,0 +1,70 @@
+"""What a camera asks of the cloud, how it is sent, and what comes back."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+from edge_agent.settings import UplinkSettings
+from pipeline.frames import FrameKey
+from pipeline.transport.base import Outgoing
+from pipeline.wire import topics
+from pipeline.wire.codec import encode_request
+from pipeline.wire.messages import Reply, Request, WireCrop
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
+
+    A ``patient`` question waits for its turn, and its camera with it; another one is displaced by a newer one.
+    """
+
+    key: FrameKey
+    kind: str
+    frame_width: int
+    frame_height: int
+    crops: tuple[WireCrop, ...]
+    jpeg: bytes
+    settle_at_s: float
+    weight: float
+    patient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A worker's answer and what the round trip cost. ``network_ms`` is the round trip less the worker's own time."""
+
+    question: Question
+    reply: Reply
+    round_trip_ms: float
+    network_ms: float
+
+
+def request_message(
+    question: Question, agent: str, settings: UplinkSettings, correlation: bytes, budget_ms: float
+) -> Outgoing:
+    """The request as it goes out; it expires with its budget, and its trace follows from the frame's key."""
+    key = question.key
+    request = Request(
+        agent=agent,
+        camera=key.camera,
+        epoch=key.epoch,
+        seq=key.seq,
+        budget_ms=budget_ms,
+        weight=question.weight,
+        kind="frame" if question.kind == "frame" else "mosaic",
+        frame_width=question.frame_width,
+        frame_height=question.frame_height,
+        crops=list(question.crops),
+        model=settings.model,
+        min_score=settings.min_score,
+    )
+    trace = hashlib.blake2b(f"{agent}/{key.camera}/{key.epoch}/{key.seq}".encode(), digest_size=24).hexdigest()
+    return Outgoing(
+        topic=topics.request(settings.tier, settings.model),
+        payload=encode_request(request, question.jpeg),
+        response_topic=topics.reply(agent),
+        correlation=correlation,
+        expiry_s=max(1, math.ceil(budget_ms / 1000)),
+        properties={"traceparent": f"00-{trace[:32]}-{trace[32:]}-01"},
+    )
