@@ -83,10 +83,11 @@ class Agent:
         async with _background(helpers) as background:
             for camera in self.cameras:
                 await self.state(camera.name, camera.board)
-            await self._wait_for_cloud(wait_for_cloud_s)
-            ends = await self._run_cameras(background)
-            await self._say_goodbye()
-        return ends
+            try:
+                await self._wait_for_cloud(wait_for_cloud_s)
+                return await self._run_cameras(background)
+            finally:  # a session that ends properly sends no will
+                await self._say_goodbye()
 
     async def _run_cameras(self, background: list[asyncio.Task[None]]) -> dict[str, Ended | None]:
         running = {asyncio.create_task(c.run(), name=c.name): c.name for c in self.cameras}
@@ -118,7 +119,7 @@ class Agent:
     async def _wait_for_cloud(self, most_s: float) -> None:
         deadline_s = self._clock.now_s() + most_s
         uplink = self.settings.uplink
-        while self._clock.now_s() < deadline_s:
+        while self._clock.now_s() < deadline_s and not self._stop.is_set():
             workers = self.uplink.workers.serving(uplink.tier, uplink.model, self._clock.now_s())
             if workers and self.links.bulk.state.connected:
                 return

@@ -1,6 +1,7 @@
 """What the stages of one camera share."""
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +18,9 @@ from pipeline.detectors.base import Detector
 from pipeline.frames import Frame, FrameKey
 from pipeline.results import CameraState, Origin, Result
 from pipeline.timing import Clock, wall_time
+
+_log = logging.getLogger(__name__)
+_FAULTS = frozenset(CameraState) - {CameraState.CONNECTING, CameraState.LIVE, CameraState.DARK, CameraState.FINISHED}
 
 
 class Outlet(Protocol):
@@ -92,6 +96,8 @@ class Context:
     async def went(self, state: CameraState, reason: str) -> None:
         """Note and publish the camera's state."""
         if self.board.went(state, reason, wall_time()):
+            level = logging.WARNING if state in _FAULTS else logging.INFO
+            _log.log(level, "camera %s is %s: %s", self.name, state.value, reason)
             await self.tools.outlet.state(self.name, self.board)
 
     def wanted(self, found: Detections) -> Detections:

@@ -1,15 +1,18 @@
 """First stage: take frames from the source, admit them, and decide which are analysed."""
 
+import logging
 from dataclasses import replace
 
 from edge_agent.capture.base import Captured, Ended, StateChange, VideoSource
 from edge_agent.context import Context, Work
 from edge_agent.gate import BASELINE_EVERY, baseline_bytes
-from edge_agent.region_of_interest import RegionError
+from edge_agent.region_of_interest import RegionError, RegionOfInterest
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from pipeline.channels import Channel
 from pipeline.frames import Frame, FrameKey
 from pipeline.results import CameraState, DropReason, Origin
+
+_log = logging.getLogger(__name__)
 
 
 class Intake:
@@ -17,6 +20,8 @@ class Intake:
 
     def __init__(self, context: Context, source: VideoSource, work: Channel[Work]) -> None:
         self._context, self._source, self._work = context, source, work
+        self._region: RegionOfInterest | None = None
+        self._misfit = ""
 
     async def run(self) -> Ended | None:
         """Take frames until the source ends; returns how it ended (None: it was closed)."""
@@ -26,9 +31,16 @@ class Intake:
             elif isinstance(event, StateChange):
                 await self._context.went(event.state, event.reason)
             else:
-                await self._context.went(event.state, event.reason)
-                return event
+                ended = self._ended(event)
+                await self._context.went(ended.state, ended.reason)
+                return ended
         return None
+
+    def _ended(self, ended: Ended) -> Ended:
+        """A source whose frames the region did not fit has not simply finished."""
+        if self._misfit and ended.state is CameraState.FINISHED:
+            return Ended(CameraState.INVALID_INPUT, self._misfit)
+        return ended
 
     async def _admit(self, event: Captured) -> None:
         context = self._context
@@ -39,14 +51,28 @@ class Intake:
         frame = Frame(key, event.image, event.captured_at_s, event.media_ms)
         ledger.capture(key)
         context.board.captured(event.captured_at_s)
-        try:
-            context.gate.fit(frame.size)
-        except RegionError as fault:
+        misfit_before = self._misfit
+        if not self._fits(frame):
             ledger.drop(key, DropReason.UNUSABLE)
-            await context.went(CameraState.INVALID_INPUT, str(fault))
+            await context.went(CameraState.INVALID_INPUT, self._misfit)
             return
+        if misfit_before:
+            await context.went(CameraState.LIVE, "the region of interest fits the frames again")
         await self._make_room()
         await self._sample(frame)
+
+    def _fits(self, frame: Frame) -> bool:
+        """Whether the region of interest can be bound to the frame's size; what had to be cut off is said once."""
+        try:
+            region = self._context.gate.fit(frame.size)
+        except RegionError as fault:
+            self._misfit = str(fault)
+            return False
+        self._misfit = ""
+        if region is not self._region and region.warning:
+            _log.warning("camera %s: %s", self._context.name, region.warning)
+        self._region = region
+        return True
 
     async def _make_room(self) -> None:
         """Hold a source that is not live back while enough frames are under way (a flow limiter)."""

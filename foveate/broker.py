@@ -80,7 +80,10 @@ class EmbeddedBroker:
         if len(self._ports) > 1:
             command += ["--port-v3", str(self._ports[1])]
         environment = {**os.environ, "RUST_BACKTRACE": "0"}
-        self._process = subprocess.Popen([*command, "--with-parent"], stdin=subprocess.PIPE, env=environment)
+        # A group of its own: Ctrl+C reaches the whole group, and the goodbyes still need the broker.
+        self._process = subprocess.Popen(
+            [*command, "--with-parent"], stdin=subprocess.PIPE, env=environment, process_group=0
+        )
         try:
             self._wait_ready(self._process)
         except BaseException:

@@ -65,7 +65,8 @@ class WorkerProcess:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "foveate.worker_child"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        # A group of its own: Ctrl+C reaches the whole group, and what it means is decided here.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
         if self._process.stdin is not None:
             self._process.stdin.write(msgspec.json.encode(self._order, enc_hook=str) + b"\n")
             self._process.stdin.flush()

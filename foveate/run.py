@@ -9,8 +9,10 @@ import signal
 import webbrowser
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import cv2
 from rich.console import Console
@@ -29,7 +31,7 @@ from foveate.plan import Outputs, Plan
 from foveate.progress import Progress
 from pipeline.detectors.base import Detector
 from pipeline.detectors.loading import load_detector
-from pipeline.errors import ConfigError, ModelError
+from pipeline.errors import ConfigError, FoveateError, ModelError
 from pipeline.results import CameraState
 from pipeline.timing import MonotonicClock
 from pipeline.transport.backoff import Backoff
@@ -56,18 +58,32 @@ class Run:
 
     async def go(self) -> int:
         """Run to the end; returns the exit code. Raises FoveateError before anything has started to run."""
-        plan = self._plan
         cv2.setNumThreads(1)  # the pools bring the parallelism
-        with _record_file(self._outputs.record) as record, contextlib.ExitStack() as children:
+        _check_writable(self._outputs.summary, "summary")
+        with (
+            _stopped_by_signals() as stop,
+            _record_file(self._outputs.record) as record,
+            contextlib.ExitStack() as children,
+        ):
             await self._start_children(children)
             detector = await asyncio.to_thread(self._load)
             with Pools.threads() as pools:
-                links = self._links()
-                agent = Agent(plan.agent, detector, links, pools, self._clock, self._open, record)
-                async with self._around(agent):
-                    code = await self._until_done(agent)
-                self._measure(agent)
+                agent = Agent(self._plan.agent, detector, self._links(), pools, self._clock, self._open, record)
+                code = await self._serve(agent, stop)
         self._finish(agent)
+        return code
+
+    async def _serve(self, agent: Agent, stop: asyncio.Event) -> int:
+        """Run the agent with everything beside it; a fault that is one of ours comes out by itself."""
+        try:
+            async with self._around(agent):
+                code = await self._until_done(agent, stop)
+        except ExceptionGroup as group:
+            ours = _first_of_ours(group)
+            if ours is None:
+                raise
+            raise ours from None
+        self._measure(agent)
         return code
 
     def _open(self, capture: CaptureSettings) -> VideoSource:
@@ -106,9 +122,8 @@ class Run:
             if self._broker is not None:
                 tasks.append(beside.create_task(keep_alive("broker", self._broker, self._clock, lambda: False)))
             if self._worker is not None:
-                tasks.append(
-                    beside.create_task(keep_alive("worker", self._worker, self._clock, self._worker_is_hopeless))
-                )
+                retire = partial(self._worker_is_hopeless, agent)
+                tasks.append(beside.create_task(keep_alive("worker", self._worker, self._clock, retire)))
             if self._plan.web.enabled:
                 tasks.append(beside.create_task(self._serve_page(agent), name="page"))
             tasks.append(beside.create_task(Progress(self._console, agent.cameras).run(), name="progress"))
@@ -118,13 +133,19 @@ class Run:
                 for task in tasks:
                     task.cancel()
 
-    def _worker_is_hopeless(self) -> bool:
-        """A worker that refuses its model or its configuration will refuse it again."""
+    def _worker_is_hopeless(self, agent: Agent) -> bool:
+        """Whether the worker refuses its model or configuration, and would refuse it again.
+
+        Raises what it refuses where it has never served: a run is not begun on a mistake.
+        """
         code = self._worker.exit_code if self._worker is not None else None
-        if code in (ConfigError.exit_code, ModelError.exit_code):
-            _log.error("the worker has given up (its own words stand above); the edge answers alone")
-            return True
-        return False
+        fault = {kind.exit_code: kind for kind in (ConfigError, ModelError)}.get(code or 0)
+        if fault is None:
+            return False
+        if not agent.uplink.workers.all():
+            raise fault("the worker cannot start; its own words stand above.")
+        _log.error("the worker has given up (its own words stand above); the edge answers alone")
+        return True
 
     async def _serve_page(self, agent: Agent) -> None:
         # Half a second of CPU time that a run without a page does not need.
@@ -143,23 +164,22 @@ class Run:
 
         await serve_page(create_app(source, web.access, self._clock), web.access.host, web.port, listening)
 
-    async def _until_done(self, agent: Agent) -> int:
-        """Run the agent until its sources end or a signal comes."""
-        with _stopped_by_signals() as stop:
-            wait_s = WAIT_FOR_CLOUD_S if self._plan.worker is not None else 2.0
-            running = asyncio.create_task(agent.run(wait_s), name="agent")
-            stopping = asyncio.create_task(stop.wait(), name="signals")
-            try:
-                await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                stopping.cancel()
-                agent.stop()
+    async def _until_done(self, agent: Agent, stop: asyncio.Event) -> int:
+        """Run the agent until its sources end or a signal comes; whatever ends it, it may say goodbye."""
+        wait_s = WAIT_FOR_CLOUD_S if self._plan.worker is not None else 2.0
+        running = asyncio.create_task(agent.run(wait_s), name="agent")
+        stopping = asyncio.create_task(stop.wait(), name="signals")
         try:
-            ends = await asyncio.wait_for(running, STOP_LIMIT_S)
-        except TimeoutError:
+            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            agent.stop()
+            await asyncio.wait([running], timeout=STOP_LIMIT_S)
+        if not running.done():
             _log.warning("the agent did not stop within %.0f s", STOP_LIMIT_S)
+            running.cancel()
             return 0
-        failed = [name for name, end in ends.items() if end is not None and end.state in _FAILED_STATES]
+        failed = [name for name, end in running.result().items() if end is not None and end.state in _FAILED_STATES]
         return SOURCE_FAILED if failed else 0
 
     async def _sample(self, agent: Agent) -> None:
@@ -190,16 +210,31 @@ def _has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or os.name == "nt"
 
 
+def _first_of_ours(group: BaseExceptionGroup[Any]) -> FoveateError | None:
+    """The first fault in a group, at any depth, that was raised on purpose."""
+    for error in group.exceptions:
+        found = _first_of_ours(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, FoveateError):
+            return found
+    return None
+
+
+def _check_writable(path: Path | None, what: str) -> None:
+    """See that a file can be written, without touching what it holds. Raises ConfigError."""
+    try:
+        if path is not None:
+            path.open("ab").close()
+    except OSError as error:
+        raise ConfigError(f"the {what} file {path} cannot be written: {error.strerror}; name another one.") from error
+
+
 @contextlib.contextmanager
 def _record_file(path: Path | None) -> Iterator[RecordWriter | None]:
+    _check_writable(path, "record")
     if path is None:
         yield None
         return
-    try:
-        file = path.open("wb")
-    except OSError as error:
-        raise ConfigError(f"the record file {path} cannot be written: {error.strerror}; name another one") from error
-    with file:
+    with path.open("wb") as file:
         yield RecordWriter(file.write)
 
 
