@@ -24,7 +24,7 @@ class CandidateSettings:
     recheck_s: float = 0.0
     still_recheck_s: float = 1.0
     still_speed: float = 0.1
-    sure_below: float = 0.15
+    sure_below: float = 0.25
     sure_above: float = 0.7
     most_motion: int = 6
     missed_s: float = 1.0

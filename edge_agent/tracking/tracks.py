@@ -41,7 +41,7 @@ class TrackerSettings:
     """
 
     high_score: float = 0.4
-    low_score: float = 0.15
+    low_score: float = 0.2
     publish_score: float = 0.4
     match_iou: float = 0.2
     low_match_iou: float = 0.3

@@ -40,9 +40,9 @@ class OffloadSettings:
     moves. ``tail_deviations``: how pessimistic the predicted round trip is.
     """
 
-    padding: float = 0.2
-    padding_px: float = 10.0
-    merge_slack: float = 1.2
+    padding: float = 0.15
+    padding_px: float = 8.0
+    merge_slack: float = 1.3
     most_regions: int = 16
     full_frame_every: int = 40
     tail_deviations: float = 3.0
