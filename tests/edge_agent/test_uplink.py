@@ -1,0 +1,579 @@
+"""The way to the cloud, against a worker that answers as scripted, on virtual time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from edge_agent.questions import Answer, Question
+from edge_agent.settings import UplinkSettings
+from edge_agent.uplink import Uplink
+from pipeline.errors import ConfigError
+from pipeline.frames import FrameKey
+from pipeline.policies.breaker import Circuit
+from pipeline.timing import LoopClock, run_virtual
+from pipeline.transport.base import Message, Outgoing, PublishStatus
+from pipeline.transport.memory import MemoryHub, MemoryTransport
+from pipeline.wire import topics
+from pipeline.wire.codec import BadPayload, decode_request, encode_reply, encode_worker_state
+from pipeline.wire.messages import Refusal, Reply, Request, WireCrop, WireDetection, WorkerModel, WorkerState
+from tests.support.brokers import running
+from tests.support.detectors import grey_picture, jpeg_of
+
+SETTINGS = UplinkSettings(model="m", uplink_kbps=None)
+BUDGET_S = 0.18
+JPEG = jpeg_of(grey_picture(80))
+CROP = WireCrop((0, 0, 64, 64), (10, 10, 64, 64))
+
+
+def question(seq: int, now_s: float, *, camera: str = "hall", patient: bool = False) -> Question:
+    return Question(FrameKey(camera, 1, seq), "mosaic", 640, 480, (CROP,), JPEG, now_s + BUDGET_S, 1.0, patient=patient)
+
+
+def reply_to(request: Request, **changes: object) -> Reply:
+    fields: dict[str, object] = {
+        "agent": request.agent,
+        "camera": request.camera,
+        "epoch": request.epoch,
+        "seq": request.seq,
+        "worker": "w",
+        "model": "m",
+        "model_version": "1",
+        "detections": [[WireDetection("person", 0.9, (1.0, 2.0, 3.0, 4.0))]],
+        "queue_ms": 1.0,
+        "batch_wait_ms": 0.0,
+        "infer_ms": 20.0,
+        "total_ms": 25.0,
+    }
+    return Reply(**(fields | changes))  # type: ignore[arg-type] # the fields are those of Reply, by name
+
+
+Script = Callable[["Worker", Message, Request], Awaitable[None]]
+
+
+def after(delay_s: float, times: int = 1, **changes: object) -> Script:
+    """Answer so many times after a delay."""
+
+    async def play(worker: "Worker", message: Message, request: Request) -> None:
+        await asyncio.sleep(delay_s)
+        for _ in range(times):
+            await worker.send(message, encode_reply(reply_to(request, **changes)))
+
+    return play
+
+
+async def never(worker: "Worker", message: Message, request: Request) -> None:
+    """Give no answer."""
+
+
+class Worker:
+    """Takes requests on, and answers each by the script of the moment."""
+
+    def __init__(self, hub: MemoryHub, script: Script) -> None:
+        self.transport, self.script = MemoryTransport(hub, name="w"), script
+        self.requests: list[Request] = []
+        self.held, self.most_held = 0, 0
+        self._tasks = set[asyncio.Task[None]]()
+        self.transport.subscribe(topics.request_share("workers", "cloud", "m"), self._on_request)
+
+    def _on_request(self, message: Message) -> None:
+        decoded = decode_request(message.payload)
+        assert not isinstance(decoded, BadPayload), decoded.reason
+        self.requests.append(decoded[0])
+        task = asyncio.get_running_loop().create_task(self._play(message, decoded[0]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _play(self, message: Message, request: Request) -> None:
+        self.held += 1
+        self.most_held = max(self.most_held, self.held)
+        await self.script(self, message, request)
+        self.held -= 1
+
+    async def send(self, message: Message, payload: bytes, *, retain: bool = False) -> None:
+        assert message.response_topic is not None
+        await self.transport.publish(
+            Outgoing(message.response_topic, payload, correlation=message.correlation, retain=retain)
+        )
+
+    async def announce(self, beat: int, *, online: bool = True, retain: bool = True) -> None:
+        state = WorkerState(
+            worker="w",
+            online=online,
+            models=[WorkerModel(name="m", version="1", label_set="0" * 12)],
+            beat=beat,
+            heartbeat_s=5.0,
+        )
+        await self.transport.publish(Outgoing(topics.worker("w"), encode_worker_state(state), qos=1, retain=retain))
+
+
+class Camera:
+    """Notes what becomes of its questions."""
+
+    def __init__(self) -> None:
+        self.sent_bytes: dict[int, int] = {}
+        self.answers: list[tuple[float, int]] = []
+        self.failures: list[tuple[int, str, bool]] = []
+        self.last: Answer | None = None
+
+    def sent(self, key: FrameKey, size_bytes: int) -> None:
+        self.sent_bytes[key.seq] = size_bytes
+
+    def answered(self, answer: Answer) -> None:
+        self.answers.append((round(LoopClock().now_s(), 3), answer.question.key.seq))
+        self.last = answer
+
+    def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
+        self.failures.append((key.seq, reason, shed))
+
+
+class Setting:
+    """An uplink with one camera, and a worker, on one hub."""
+
+    def __init__(self, script: Script, settings: UplinkSettings = SETTINGS) -> None:
+        self.hub = MemoryHub()
+        self.bulk, self.control = MemoryTransport(self.hub, name="bulk"), MemoryTransport(self.hub, name="control")
+        self.uplink = Uplink("a1", settings, self.bulk, self.control, LoopClock())
+        self.camera, self.worker = Camera(), Worker(self.hub, script)
+        self.uplink.register("hall", self.camera)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return dict(self.uplink.counters)
+
+    async def ask(self, seq: int, **changes: bool) -> None:
+        await self.uplink.ask(question(seq, LoopClock().now_s(), **changes))  # type: ignore[arg-type] # patient only
+
+
+@asynccontextmanager
+async def live(script: Script, settings: UplinkSettings = SETTINGS) -> AsyncIterator[Setting]:
+    """A connected setting whose worker has announced itself."""
+    setting = Setting(script, settings)
+    async with running(setting.bulk, setting.control, setting.worker.transport):
+        await setting.worker.announce(0)
+        run = asyncio.ensure_future(setting.uplink.run())
+        await asyncio.sleep(0.001)
+        try:
+            yield setting
+        finally:
+            run.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await run
+
+
+# What becomes of a question.
+
+
+def test_an_answer_in_time_reaches_its_camera_once_with_what_it_cost() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            await s.ask(1)
+            await asyncio.sleep(1)
+            assert [seq for _, seq in s.camera.answers] == [1]
+            assert s.camera.failures == []
+            assert s.camera.last is not None
+            assert s.camera.last.round_trip_ms == pytest.approx(50, abs=1)
+            assert s.camera.last.network_ms == pytest.approx(25, abs=1)
+            assert s.counters == {"sent": 1, "answered": 1}
+
+    run_virtual(main())
+
+
+def test_the_request_carries_the_budget_that_is_left_and_says_where_the_answer_goes() -> None:
+    async def main() -> None:
+        async with live(after(0.01)) as s:
+            asked_s = LoopClock().now_s()
+            await asyncio.sleep(0.05)
+            await s.uplink.ask(question(7, asked_s))
+            await asyncio.sleep(1)
+            (request,) = s.worker.requests
+            assert request.key == ("a1", "hall", 1, 7)
+            assert request.budget_ms == pytest.approx(130, abs=1)
+            assert (request.model, request.min_score) == ("m", SETTINGS.min_score)
+            assert request.crops == [CROP]
+            assert s.camera.sent_bytes[7] > len(JPEG)
+
+    run_virtual(main())
+
+
+def test_a_late_answer_is_handed_over_and_counted_as_late() -> None:
+    async def main() -> None:
+        async with live(after(0.5)) as s:
+            await s.ask(1)
+            await asyncio.sleep(3)
+            assert [seq for _, seq in s.camera.answers] == [1]
+            assert s.counters == {"sent": 1, "missed": 1, "late": 1}
+
+    run_virtual(main())
+
+
+def test_an_answer_that_is_of_no_use_any_more_is_ignored_and_counted() -> None:
+    async def main() -> None:
+        async with live(after(BUDGET_S + SETTINGS.late_s + 0.1)) as s:
+            await s.ask(1)
+            await asyncio.sleep(5)
+            assert s.camera.answers == []
+            assert s.counters == {"sent": 1, "missed": 1, "unexpected_reply": 1}
+
+    run_virtual(main())
+
+
+def test_an_answer_that_comes_twice_is_taken_once() -> None:
+    async def main() -> None:
+        async with live(after(0.05, times=2)) as s:
+            await s.ask(1)
+            await asyncio.sleep(1)
+            assert [seq for _, seq in s.camera.answers] == [1]
+            assert s.counters == {"sent": 1, "answered": 1, "unexpected_reply": 1}
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "shed"),
+    [
+        (Refusal.QUEUE_FULL, True),
+        (Refusal.INFEASIBLE, True),
+        (Refusal.TOO_LARGE, True),
+        (Refusal.STOPPING, False),
+        (Refusal.UNKNOWN_MODEL, False),
+        (Refusal.FAILED, False),
+    ],
+)
+def test_a_refusal_is_told_at_once_as_busy_or_as_down(refusal: Refusal, shed: bool) -> None:
+    async def main() -> None:
+        async with live(after(0.01, refused=refusal, detections=[])) as s:
+            await s.ask(1)
+            await asyncio.sleep(0.05)
+            assert s.camera.failures == [(1, refusal.value, shed)]
+            assert s.camera.answers == []
+            assert s.counters == {"sent": 1, f"refused_{refusal.value}": 1}
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seq": 99}, {"camera": "yard"}, {"epoch": 2}, {"agent": "a2"}, {"detections": []}, {"detections": [[], []]}],
+    ids=["another frame", "another camera", "another run", "another agent", "no crop", "too many crops"],
+)
+def test_an_answer_that_does_not_fit_its_question_never_lands_on_a_frame(changes: dict[str, object]) -> None:
+    async def main() -> None:
+        async with live(after(0.01, **changes)) as s:  # type: ignore[arg-type] # fields of Reply, by name
+            await s.ask(1)
+            await asyncio.sleep(1)
+            assert s.camera.answers == []
+            assert s.camera.failures == [(1, "bad_reply", False)]
+            assert s.counters == {"sent": 1, "bad_reply": 1}
+
+    run_virtual(main())
+
+
+def test_bytes_that_are_no_answer_free_the_place_and_open_the_breaker_in_the_end() -> None:
+    async def garbage(worker: Worker, message: Message, request: Request) -> None:
+        await worker.send(message, b"\xff\x00 nonsense")
+
+    async def main() -> None:
+        async with live(garbage) as s:
+            for seq in range(3):
+                await s.ask(seq)
+                await asyncio.sleep(0.01)
+            assert s.camera.failures == [(seq, "bad_reply", False) for seq in range(3)]
+            assert s.uplink.circuit is Circuit.OPEN
+
+    run_virtual(main())
+
+
+def test_answers_that_nobody_asked_for_or_that_were_kept_by_the_broker_are_ignored_and_counted() -> None:
+    async def retained(worker: Worker, message: Message, request: Request) -> None:
+        payload = encode_reply(reply_to(request))
+        await worker.send(replace(message, correlation=b"unknown"), payload)
+        await worker.send(replace(message, correlation=None), payload)
+
+    async def main() -> None:
+        async with live(retained) as s:
+            await s.ask(1)
+            await asyncio.sleep(0.01)
+            assert s.counters == {"sent": 1, "unexpected_reply": 2}
+            (correlation,) = s.uplink._flights
+            s.uplink._on_reply(
+                Message("t", encode_reply(reply_to(s.worker.requests[0])), retain=True, correlation=correlation)
+            )
+            assert s.camera.answers == []
+            assert s.counters["unexpected_reply"] == 3
+
+    run_virtual(main())
+
+
+# How many are under way.
+
+
+def test_one_more_waits_and_a_newer_one_takes_its_place() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            for seq in (1, 2, 3, 4):
+                await s.ask(seq)
+            assert len(s.worker.requests) + s.worker.held <= 2
+            assert s.camera.failures == [(3, "displaced", True)]
+            await asyncio.sleep(1)
+            assert [seq for _, seq in s.camera.answers] == [1, 2, 4]
+            assert s.worker.most_held == SETTINGS.in_flight
+
+    run_virtual(main())
+
+
+def test_what_has_waited_too_long_is_not_sent() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            for seq in (1, 2, 3):
+                await s.ask(seq)
+            await asyncio.sleep(1)
+            assert [request.seq for request in s.worker.requests] == [1, 2]
+            assert s.camera.failures == [(3, "too_late_to_send", True)]
+
+    run_virtual(main())
+
+
+def test_a_missed_question_frees_its_place_at_its_time() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            await s.ask(1)
+            await asyncio.sleep(0.1)
+            await s.ask(2)
+            await s.ask(3)
+            await asyncio.sleep(0.1)
+            assert [request.seq for request in s.worker.requests] == [1, 2, 3]
+            assert s.worker.requests[2].budget_ms == pytest.approx(100, abs=3)
+
+    run_virtual(main())
+
+
+def test_a_patient_question_waits_for_its_turn_instead_of_being_displaced() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            for seq in range(6):
+                await s.ask(seq, patient=True)
+            await asyncio.sleep(1)
+            assert [seq for _, seq in s.camera.answers] == list(range(6))
+            assert s.camera.failures == []
+            assert s.worker.most_held == SETTINGS.in_flight
+
+    run_virtual(main())
+
+
+def test_cameras_have_places_of_their_own() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            yard = Camera()
+            s.uplink.register("yard", yard)
+            for seq in (1, 2, 3):
+                await s.ask(seq)
+            await s.uplink.ask(question(9, LoopClock().now_s(), camera="yard"))
+            await asyncio.sleep(1)
+            assert [seq for _, seq in yard.answers] == [9]
+            assert yard.answers[0][0] < s.camera.answers[-1][0]
+            assert s.uplink.bytes_per_s("yard") == pytest.approx(s.uplink.bytes_per_s("hall") / 3, rel=0.05)
+
+    run_virtual(main())
+
+
+class Hanging(MemoryTransport):
+    """A session whose publish takes very long and then fails."""
+
+    async def publish(self, outgoing: Outgoing) -> PublishStatus:
+        if outgoing.topic.endswith("/req/cloud/m"):
+            await asyncio.sleep(10)
+            return PublishStatus.NOT_CONNECTED
+        return await super().publish(outgoing)
+
+
+def test_a_publish_that_hangs_until_after_the_deadline_frees_its_place_once() -> None:
+    async def main() -> None:
+        hub = MemoryHub()
+        bulk, control, camera = Hanging(hub), MemoryTransport(hub), Camera()
+        uplink = Uplink("a1", SETTINGS, bulk, control, LoopClock())
+        uplink.register("hall", camera)
+        async with running(bulk, control):
+            run = asyncio.ensure_future(uplink.run())
+            await uplink.ask(question(1, LoopClock().now_s()))
+            assert uplink._lanes["hall"].in_flight == 0
+            assert uplink._flights == {}
+            run.cancel()
+
+    run_virtual(main())
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.01, 0.06, 0.3]), st.sampled_from(["ok", "late", "never", "busy", "down"])),
+        min_size=1,
+        max_size=15,
+    ),
+    st.integers(1, 3),
+)
+@hypothesis_settings(max_examples=40, deadline=None)
+def test_every_question_ends_at_most_once_and_the_bound_holds(moves: list[tuple[float, str]], in_flight: int) -> None:
+    scripts: dict[str, Script] = {
+        "ok": after(0.05),
+        "late": after(0.7),
+        "never": never,
+        "busy": after(0.01, refused=Refusal.QUEUE_FULL, detections=[]),
+        "down": after(0.01, refused=Refusal.STOPPING, detections=[]),
+    }
+
+    async def play(worker: Worker, message: Message, request: Request) -> None:
+        await scripts[moves[request.seq][1]](worker, message, request)
+
+    async def main() -> None:
+        async with live(play, replace(SETTINGS, in_flight=in_flight)) as s:
+            lane = s.uplink._lanes["hall"]
+            for seq, (gap_s, _) in enumerate(moves):
+                await asyncio.sleep(gap_s)
+                await s.ask(seq)
+                assert 0 <= lane.in_flight <= in_flight
+            await asyncio.sleep(5)
+            ended = [seq for _, seq in s.camera.answers] + [seq for seq, _, _ in s.camera.failures]
+            silent = [r.seq for r in s.worker.requests if moves[r.seq][1] == "never"]
+            assert sorted(ended + silent) == list(range(len(moves)))
+            assert lane.in_flight == 0
+            assert lane.waiting is None
+            assert s.uplink._flights == {}
+
+    run_virtual(main())
+
+
+# What a camera may expect.
+
+
+def test_nobody_is_asked_while_the_broker_is_down() -> None:
+    async def main() -> None:
+        async with live(after(0.01)) as s:
+            s.hub.stop()
+            await asyncio.sleep(0.01)
+            assert (s.uplink.outlook(3).reachable, s.uplink.outlook(3).reason) == (False, "broker_down")
+            await s.ask(1)
+            assert s.camera.failures == [(1, "not_connected", False)]
+            s.hub.start()
+            await asyncio.sleep(0.01)
+            await s.worker.announce(1)
+            await asyncio.sleep(0.01)
+            assert s.uplink.outlook(3).reachable
+
+    run_virtual(main())
+
+
+def test_without_a_worker_there_is_no_way() -> None:
+    async def main() -> None:
+        async with live(after(0.01)) as s:
+            assert s.uplink.outlook(3).reachable
+            await s.worker.announce(1, online=False)
+            await asyncio.sleep(0.01)
+            assert s.uplink.outlook(3).reason == "no_worker"
+
+    run_virtual(main())
+
+
+def test_a_stale_online_that_the_broker_kept_ages_out_and_does_not_come_back_with_a_reconnect() -> None:
+    async def main() -> None:
+        async with live(after(0.01)) as s:
+            await asyncio.sleep(10)
+            assert s.uplink.outlook(3).reachable
+            s.control.abort()  # comes back and hears the same announcement again
+            await asyncio.sleep(5.1)
+            assert s.control.state.connects == 2
+            assert s.uplink.outlook(3).reason == "no_worker"
+            await s.worker.announce(1)
+            await asyncio.sleep(0.01)
+            assert s.uplink.outlook(3).reachable
+
+    run_virtual(main())
+
+
+def test_an_announcement_that_cannot_be_read_is_counted_and_harms_nothing() -> None:
+    async def main() -> None:
+        async with live(after(0.01)) as s:
+            await s.worker.transport.publish(Outgoing(topics.worker("x"), b"{not json"))
+            await asyncio.sleep(0.01)
+            assert s.counters == {"bad_worker_state": 1}
+            assert s.uplink.outlook(3).reachable
+
+    run_virtual(main())
+
+
+def test_after_three_misses_the_breaker_opens_and_a_probe_closes_it_again() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            for seq in range(3):
+                await s.ask(seq)
+                await asyncio.sleep(0.2)
+            circuits = [s.uplink.circuit]
+            assert s.uplink.outlook(3).reason == "circuit_open"
+            await asyncio.sleep(1)
+            assert s.uplink.outlook(3).reachable
+            s.worker.script = after(0.01)
+            await s.ask(3)
+            circuits.append(s.uplink.circuit)
+            assert s.uplink.outlook(3).reason == "circuit_open"
+            await asyncio.sleep(0.05)
+            assert [*circuits, s.uplink.circuit] == [Circuit.OPEN, Circuit.PROBING, Circuit.CLOSED]
+
+    run_virtual(main())
+
+
+def test_a_busy_worker_does_not_open_the_breaker_and_a_stopping_one_does() -> None:
+    async def main(refusal: Refusal) -> Circuit:
+        async with live(after(0.01, refused=refusal, detections=[])) as s:
+            for seq in range(4):
+                await s.ask(seq)
+                await asyncio.sleep(0.02)
+            return s.uplink.circuit
+
+    assert run_virtual(main(Refusal.QUEUE_FULL)) is Circuit.CLOSED
+    assert run_virtual(main(Refusal.STOPPING)) is Circuit.OPEN
+
+
+def test_the_round_trip_is_learned_and_counts_as_unknown_when_it_is_old() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            assert s.uplink.outlook(3).round_trip_ms is None
+            for seq in range(30):
+                await s.ask(seq)
+                await asyncio.sleep(0.1)
+            assert s.uplink.outlook(3).round_trip_ms == pytest.approx(50, abs=2)
+            await asyncio.sleep(1)
+            assert s.uplink.outlook(3).round_trip_ms is None
+
+    run_virtual(main())
+
+
+def test_the_budget_is_spent_by_what_was_sent_and_comes_back_with_time() -> None:
+    async def main() -> None:
+        async with live(after(0.01), replace(SETTINGS, uplink_kbps=80.0, burst_s=2.0)) as s:
+            assert s.uplink.outlook(3).tokens_bytes is None  # full: anything may go
+            await s.ask(1)
+            await asyncio.sleep(0)
+            size_bytes = s.camera.sent_bytes[1]
+            assert s.uplink.outlook(3).tokens_bytes == pytest.approx(20_000 - size_bytes, abs=50)
+            await asyncio.sleep(size_bytes / 10_000 / 2)
+            assert s.uplink.outlook(3).tokens_bytes == pytest.approx(20_000 - size_bytes / 2, abs=50)
+
+    run_virtual(main())
+
+
+def test_a_model_whose_name_cannot_be_a_topic_is_refused_at_once() -> None:
+    hub = MemoryHub()
+    with pytest.raises(ConfigError, match="model"):
+        Uplink("a1", replace(SETTINGS, model="a/b"), MemoryTransport(hub), MemoryTransport(hub), LoopClockAtZero())
+
+
+class LoopClockAtZero:
+    """A clock for what is made outside an event loop."""
+
+    def now_s(self) -> float:
+        return 0.0
