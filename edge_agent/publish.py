@@ -108,15 +108,16 @@ class RecordWriter:
                 await asyncio.sleep(0.5)
                 await self.flush()
         finally:
-            self._flush_now()
+            await self.flush()
 
     async def flush(self) -> None:
-        """Write what is there."""
+        """Write what is there. When cancelled it first ends the write that has begun, so that lines stay in order."""
         lines, self._lines = self._lines, []
-        if lines:
-            await asyncio.to_thread(self._write_lines, b"\n".join(lines) + b"\n")
-
-    def _flush_now(self) -> None:
-        lines, self._lines = self._lines, []
-        if lines:
-            self._write_lines(b"\n".join(lines) + b"\n")
+        if not lines:
+            return
+        write = asyncio.ensure_future(asyncio.to_thread(self._write_lines, b"\n".join(lines) + b"\n"))
+        try:
+            await asyncio.shield(write)
+        except asyncio.CancelledError:
+            await write
+            raise

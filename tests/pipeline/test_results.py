@@ -1,6 +1,7 @@
 """What a subscriber reads: frames by their key, results as JSON without surprises."""
 
 import json
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from pipeline.frames import Frame, FrameKey
 from pipeline.geometry import Size
-from pipeline.results import FrameSize, Models, Origin, Result, ResultDetection, Timings, decode_result, encode_result
+from pipeline.results import Origin, Result, ResultDetection, decode_result, encode_result
+from tests.support.records import result
 
 FIELDS = {
     *("schema", "camera", "epoch", "seq", "captured_at", "media_ms", "revision", "final", "origin", "reason"),
@@ -21,30 +23,13 @@ TIMINGS = {"wait", "gate", "edge", "encode", "network", "cloud_queue", "cloud_in
 number = st.floats(-1e6, 1e6)
 
 
-def result(**changes: object) -> Result:
-    fields: dict[str, object] = {
-        "camera": "hall",
-        "epoch": 1,
-        "seq": 42,
-        "captured_at": "2026-03-01T12:00:00.000Z",
-        "media_ms": 4200.0,
-        "revision": 0,
-        "final": True,
-        "origin": "fused",
-        "reason": "uncertain",
-        "frame": FrameSize(768, 576),
-        "detections": [ResultDetection("person", 0.9, (1.0, 2.0, 3.0, 4.0), 7, "cloud")],
-        "timings_ms": Timings(edge=6.5, total=80.0),
-        "deadline_ms": 200.0,
-        "deadline_met": True,
-        "models": Models("a@1", None),
-        "bytes_up": 8000,
-    }
-    return Result(**(fields | changes))  # type: ignore[arg-type] # the fields are those of Result, by name
+def make_result(**changes: Any) -> Result:
+    person = ResultDetection("person", 0.9, (1.0, 2.0, 3.0, 4.0), 7, "cloud")
+    return result(42, **({"detections": [person]} | changes))
 
 
 def test_the_published_form_is_what_the_design_says() -> None:
-    told = json.loads(encode_result(result()))
+    told = json.loads(encode_result(make_result()))
     assert set(told) == FIELDS
     assert told["schema"] == 1
     assert told["detections"] == [
@@ -59,12 +44,12 @@ def test_what_is_written_is_read_back(
 ) -> None:
     label = label.encode("utf-8", "ignore").decode()
     one = ResultDetection(label, 0.5, box, None, "track")
-    given_result = result(origin=origin.value, detections=[one], media_ms=media_ms)
+    given_result = make_result(origin=origin.value, detections=[one], media_ms=media_ms)
     assert decode_result(encode_result(given_result)) == given_result
 
 
 def test_it_is_one_line_and_never_holds_nan() -> None:
-    data = encode_result(result(reason="two\nlines", media_ms=float("nan")))
+    data = encode_result(make_result(reason="two\nlines", media_ms=float("nan")))
     assert b"\n" not in data
     assert json.loads(data)["media_ms"] is None
 
@@ -73,7 +58,7 @@ def test_it_is_one_line_and_never_holds_nan() -> None:
     ("change", "where"), [({"origin": "guessed"}, "origin"), ({"frame": None}, "frame"), ({"schema": 2}, "schema")]
 )
 def test_what_does_not_fit_is_refused_with_its_place(change: dict[str, object], where: str) -> None:
-    told = json.loads(encode_result(result())) | change
+    told = json.loads(encode_result(make_result())) | change
     with pytest.raises(msgspec.ValidationError, match=where):
         decode_result(json.dumps(told))
 

@@ -1,0 +1,213 @@
+"""What goes out to subscribers and to the record file."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from edge_agent.publish import RECORD_CAPACITY_LINES, Publisher, RecordWriter
+from pipeline.results import CameraState, Result, decode_result
+from pipeline.timing import run_virtual
+from pipeline.transport.base import Message
+from pipeline.transport.memory import MemoryHub, MemoryTransport
+from tests.support.brokers import running
+from tests.support.records import Box, result
+
+SINCE = datetime(2026, 3, 1, 12, tzinfo=UTC)
+BOX: Box = (0.0, 0.0, 1.0, 1.0)
+
+
+class Subscriber:
+    """Notes what arrives under the prefix."""
+
+    def __init__(self, hub: MemoryHub) -> None:
+        self.transport, self.messages = MemoryTransport(hub, name="subscriber"), list[Message]()
+        self.transport.subscribe("foveate/#", self.messages.append)
+
+    def told(self, ending: str) -> list[bytes]:
+        return [m.payload for m in self.messages if m.topic.endswith(ending)]
+
+
+class Setting:
+    """A publisher and a subscriber on one hub."""
+
+    def __init__(self) -> None:
+        self.hub = MemoryHub()
+        self.transport = MemoryTransport(self.hub, will=Publisher.will("a1"), name="control")
+        self.publisher, self.subscriber = Publisher("a1", self.transport), Subscriber(self.hub)
+
+
+@asynccontextmanager
+async def live() -> AsyncIterator[Setting]:
+    s = Setting()
+    async with running(s.subscriber.transport, s.transport):
+        run = asyncio.ensure_future(s.publisher.run())
+        await asyncio.sleep(0.01)
+        try:
+            yield s
+        finally:
+            run.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await run
+
+
+def test_a_result_is_published_as_it_is() -> None:
+    async def main() -> None:
+        async with live() as s:
+            await s.publisher.result(result(7, [BOX]))
+            await asyncio.sleep(0.01)
+            (told,) = s.subscriber.told("gate/result")
+            assert decode_result(told) == result(7, [BOX])
+            assert s.publisher.counters == {"sent": 1}
+
+    run_virtual(main())
+
+
+def test_counts_go_out_when_they_change_and_fall_to_zero() -> None:
+    async def main() -> None:
+        async with live() as s:
+            for seq, boxes in enumerate([[BOX], [BOX], [BOX, BOX], [], []]):
+                await s.publisher.result(result(seq, boxes))
+            await asyncio.sleep(0.01)
+            assert s.subscriber.told("count/person") == [b"1", b"2", b"0"]
+
+    run_virtual(main())
+
+
+def test_a_camera_counts_for_itself() -> None:
+    async def main() -> None:
+        async with live() as s:
+            await s.publisher.result(result(0, [BOX]))
+            await s.publisher.result(result(0, camera="yard"))
+            await asyncio.sleep(0.01)
+            assert s.subscriber.told("gate/count/person") == [b"1"]
+            assert s.subscriber.told("yard/count/person") == []
+
+    run_virtual(main())
+
+
+def test_state_and_availability_are_kept_for_those_who_come_later() -> None:
+    async def main() -> None:
+        async with live() as s:
+            await s.publisher.state("gate", CameraState.STALE, "no picture for 5 s", SINCE)
+            await s.publisher.result(result(0, [BOX]))
+            await asyncio.sleep(0.01)
+            late = Subscriber(s.hub)
+            async with running(late.transport):
+                await asyncio.sleep(0.01)
+                assert late.told("agent/a1/available") == [b"online"]
+                assert late.told("count/person") == [b"1"]
+                assert late.told("result") == []
+                (state,) = late.told("gate/state")
+                assert json.loads(state) == {
+                    "state": "stale",
+                    "reason": "no picture for 5 s",
+                    "since": "2026-03-01T12:00:00.000Z",
+                }
+
+    run_virtual(main())
+
+
+def test_after_a_new_broker_everything_kept_is_told_again_in_its_newest_form() -> None:
+    async def main() -> None:
+        async with live() as s:
+            await s.publisher.state("gate", CameraState.LIVE, "", SINCE)
+            await s.publisher.result(result(0, [BOX]))
+            await asyncio.sleep(0.01)
+            s.hub.stop()
+            await asyncio.sleep(1)
+            await s.publisher.state("gate", CameraState.OFFLINE, "unreachable", SINCE)
+            await s.publisher.result(result(1, [BOX, BOX]))
+            assert s.publisher.counters == {"sent": 1, "not_connected": 1}
+            s.hub.start()
+            await asyncio.sleep(1)
+            late = Subscriber(s.hub)
+            async with running(late.transport):
+                await asyncio.sleep(0.01)
+                assert json.loads(late.told("gate/state")[-1])["state"] == "offline"
+                assert late.told("count/person") == [b"2"]
+                assert late.told("available") == [b"online"]
+
+    run_virtual(main())
+
+
+def test_an_agent_that_dies_is_offline_by_its_will_and_one_that_stops_says_so() -> None:
+    async def main() -> None:
+        async with live() as s:
+            await s.publisher.goodbye()
+            await asyncio.sleep(0.01)
+            assert s.subscriber.told("available")[-1] == b"offline"
+        async with live() as s:
+            s.transport.abort()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
+            assert b"offline" in s.subscriber.told("available")
+
+    run_virtual(main())
+
+
+# The record.
+
+
+def recorded(written: list[bytes]) -> list[Result]:
+    return [decode_result(line) for line in b"".join(written).splitlines()]
+
+
+def test_the_record_holds_every_result_in_order_one_per_line() -> None:
+    async def main() -> list[bytes]:
+        written = list[bytes]()
+        writer = RecordWriter(written.append)
+        run = asyncio.ensure_future(writer.run())
+        for seq in range(100):
+            writer.add(result(seq))
+            await asyncio.sleep(0.04)
+        assert len(written) > 1
+        run.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await run
+        return written
+
+    assert [one.seq for one in recorded(run_virtual(main()))] == list(range(100))
+
+
+def test_stopping_in_the_middle_of_a_write_keeps_the_order_and_loses_nothing() -> None:
+    async def main() -> list[bytes]:
+        written, begun, go_on = list[bytes](), threading.Event(), threading.Event()
+
+        def slowly(data: bytes) -> None:
+            begun.set()
+            go_on.wait(10)
+            written.append(data)
+
+        writer = RecordWriter(slowly)
+        writer.add(result(0))
+        run = asyncio.ensure_future(writer.run())
+        await asyncio.to_thread(begun.wait, 10)
+        writer.add(result(1))
+        run.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await run
+        return written
+
+    assert [one.seq for one in recorded(asyncio.run(main()))] == [0, 1]
+
+
+def test_lines_beyond_the_bound_are_counted_as_lost() -> None:
+    written = list[bytes]()
+    writer, one = RecordWriter(written.append), result(0)
+    for _ in range(RECORD_CAPACITY_LINES + 3):
+        writer.add(one)
+    assert writer.lost == 3
+    asyncio.run(writer.flush())
+    assert len(recorded(written)) == RECORD_CAPACITY_LINES
+
+
+def test_nothing_is_written_when_there_is_nothing() -> None:
+    written = list[bytes]()
+    asyncio.run(RecordWriter(written.append).flush())
+    assert written == []
