@@ -158,14 +158,18 @@ def recorded(written: list[bytes]) -> list[Result]:
 
 def test_the_record_holds_every_result_in_order_one_per_line() -> None:
     async def main() -> list[bytes]:
-        written = list[bytes]()
-        writer = RecordWriter(written.append)
+        written, begun = list[bytes](), threading.Event()
+
+        def write(data: bytes) -> None:
+            written.append(data)
+            begun.set()
+
+        writer = RecordWriter(write)
         run = asyncio.ensure_future(writer.run())
         for seq in range(100):
             writer.add(result(seq))
             await asyncio.sleep(0.04)
-        while not written:  # the thread works in real time
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(begun.wait, 10)  # it writes without being told to stop
         run.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await run
