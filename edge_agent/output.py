@@ -32,7 +32,8 @@ class Output:
             if context.captured_all and len(context.resolver) == 0:
                 return
             wake_at_s = context.resolver.wake_at_s()
-            wait_s = None if wake_at_s is None else max(0.0, wake_at_s - context.tools.clock.now_s())
+            # A timer may fire a rounding error early; without a least wait this would then spin.
+            wait_s = None if wake_at_s is None else max(0.001, wake_at_s - context.tools.clock.now_s())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(context.changed.wait(), wait_s)
 

@@ -18,6 +18,7 @@ import foveate.models.cli
 from cloud_worker.main import serve
 from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
 from foveate.config.load import Overrides, load
+from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
 from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
 from foveate.plan import Outputs, Plan
@@ -138,6 +139,7 @@ def _configuration(sources: list[str], config: Path | None, overrides: Overrides
     configuration = for_sources(sources, overrides) if sources else load(config, os.environ, overrides)
     if not configuration.cameras:
         raise ConfigError("there is no source: name a camera, a file or a folder, or a configuration with -c.")
+    check_models(configuration)
     return configuration
 
 

@@ -15,6 +15,7 @@ def cross_faults(configuration: Configuration) -> Iterator[Fault]:
     yield from _broker(configuration.broker)
     if configuration.web.enabled:
         yield from _web(configuration.web)
+        yield from _ports(configuration)
     served = [model.name for model in configuration.worker.models or ()]
     yield from _repeated(served, "worker", "models")
     yield from _repeated([camera.name for camera in configuration.cameras], "cameras")
@@ -68,6 +69,12 @@ def _web(web: WebKeys) -> Iterator[Fault]:
             f"is {web.host!r}, which opens the status page to the network without a token",
             "set token or token_file, or bind it to 127.0.0.1",
         )
+
+
+def _ports(configuration: Configuration) -> Iterator[Fault]:
+    embedded, port = configuration.broker.embedded, configuration.web.port
+    if configuration.broker.url is None and port and port in (embedded.port, embedded.port_v3):
+        yield Fault(("web", "port"), f"is {port}, where the embedded broker listens", "choose another port")
 
 
 def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:

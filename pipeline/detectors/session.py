@@ -10,6 +10,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 from pipeline.detectors.onnx_header import NotOnnxError, OnnxHeader, read_header
 from pipeline.errors import ModelError
 
+# What is seen by a camera's models is nobody else's business, nor that they run.
+ort.disable_telemetry_events()
+
 PROVIDERS = ("CPUExecutionProvider",)
 
 ORT_ERRORS: tuple[type[Exception], ...] = (
