@@ -11,7 +11,10 @@ from pipeline.geometry import BoxArray
 from pipeline.policies.change import NO_BOXES
 from pipeline.policies.offload import Why
 
-SETTINGS = CandidateSettings(sure_below=0.15, sure_above=0.7)
+SETTINGS = CandidateSettings(
+    recheck_s=0.0, still_recheck_s=1.0, still_speed=0.1, sure_below=0.15, sure_above=0.7, missed_s=1.0
+)
+TRACKING = TrackerSettings(high_score=0.4, low_score=0.15, forget_s=1.5)
 Row = tuple[tuple[float, float, float, float], float]
 
 
@@ -29,14 +32,14 @@ def boxes(*rows: tuple[float, float, float, float]) -> BoxArray:
 
 def confirmed(*rows: Row) -> Tracker:
     """A tracker whose first frame the cloud has confirmed."""
-    tracker = Tracker(TrackerSettings())
+    tracker = Tracker(TRACKING)
     tracker.observe(0, 0.0, found(*rows))
     tracker.correct(0, Observations(found(*rows), np.full(len(rows), Verdict.CONFIRMED, np.int8), NO_BOXES))
     return tracker
 
 
 def first(*rows: Row) -> Entry:
-    return Tracker(TrackerSettings()).observe(0, 0.0, found(*rows))
+    return Tracker(TRACKING).observe(0, 0.0, found(*rows))
 
 
 def reasons(entry: Entry, motion: BoxArray = NO_BOXES, settings: CandidateSettings = SETTINGS) -> list[Why]:
@@ -67,7 +70,7 @@ def test_a_moving_track_is_looked_at_again_and_a_still_one_only_after_its_time()
 
 
 def test_what_was_denied_is_not_asked_about_again_at_once() -> None:
-    tracker = Tracker(TrackerSettings())
+    tracker = Tracker(TRACKING)
     tracker.observe(0, 0.0, found(person(0, 0.3)))
     tracker.correct(0, Observations(found(person(0, 0.3)), np.array([Verdict.DENIED], np.int8), NO_BOXES))
     assert reasons(tracker.observe(1, 0.2, found(person(0, 0.3)))) == []
@@ -92,6 +95,6 @@ def test_a_confirmed_track_that_is_missed_is_looked_for_during_its_time(after_s:
 
 
 def test_a_track_that_nobody_confirmed_is_not_looked_for() -> None:
-    tracker = Tracker(TrackerSettings())
+    tracker = Tracker(TRACKING)
     tracker.observe(0, 0.0, found(person(0)))
     assert reasons(tracker.observe(1, 0.2, found())) == []

@@ -26,7 +26,7 @@ from pipeline.wire.messages import Refusal, Reply, Request, WireCrop, WireDetect
 from tests.support.brokers import running
 from tests.support.detectors import grey_picture, jpeg_of
 
-SETTINGS = UplinkSettings(model="m", uplink_kbps=None)
+SETTINGS = UplinkSettings(model="m", uplink_kbps=None, in_flight=2, late_s=2.0, misses_to_open=3, probe_every_s=1.0)
 BUDGET_S = 0.18
 JPEG = jpeg_of(grey_picture(80))
 CROP = WireCrop((0, 0, 64, 64), (10, 10, 64, 64))

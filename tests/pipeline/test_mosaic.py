@@ -22,7 +22,7 @@ from pipeline.mosaic import (
 from pipeline.wire.messages import WireCrop, WireDetection
 
 FRAME = Size(768, 576)
-SETTINGS = MosaicSettings()
+SETTINGS = MosaicSettings(widths_px=(192, 320, 448, 576), most_height_px=416)
 
 region = st.tuples(st.integers(0, 700), st.integers(0, 500), st.integers(1, 768), st.integers(1, 576)).map(
     lambda r: Rect(r[0], r[1], min(r[2], 768 - r[0]), min(r[3], 576 - r[1]))

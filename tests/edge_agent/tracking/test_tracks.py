@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from edge_agent.tracking.tracks import Observations, Step, TrackerSettings, Tracks, Verdict, predict, step
 from pipeline.detections import Detections, Source
 
-SETTINGS = TrackerSettings()
+SETTINGS = TrackerSettings(
+    high_score=0.4,
+    low_score=0.15,
+    publish_score=0.4,
+    match_iou=0.2,
+    low_match_iou=0.3,
+    coast_s=0.25,
+    confirmed_coast_s=0.3,
+    forget_s=1.5,
+    verdict_s=2.0,
+)
 Row = tuple[float, float, float, float]
 
 

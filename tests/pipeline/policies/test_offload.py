@@ -33,13 +33,13 @@ VIEW = OffloadView(
     offloads=0,
     reachable=True,
 )
-POLICY = Adaptive(OffloadSettings())
+POLICY = Adaptive(OffloadSettings(full_frame_every=40))
 
 
 def test_the_most_wanted_place_comes_first_and_names_the_reason() -> None:
     decision = POLICY.decide(VIEW)
     assert (decision.kind, decision.reason, decision.wanted) == ("mosaic", "uncertain", False)
-    regions = crops(decision.places, OffloadSettings(padding=0, padding_px=0), Size(320, 240))
+    regions = crops(decision.places, OffloadSettings(padding=0, padding_px=0, most_regions=16), Size(320, 240))
     assert regions.tolist() == [list(UNSURE.box), list(SURE.box)]
 
 
@@ -90,7 +90,7 @@ def test_every_fortieth_offload_is_a_whole_frame() -> None:
 
 def test_no_more_regions_than_allowed_go_and_the_best_of_them() -> None:
     many = tuple(Candidate((n * 20, 0, n * 20 + 5, 5), Why.MOTION, n / 100) for n in range(40))
-    regions = crops(many, OffloadSettings(padding=0, padding_px=0), Size(1000, 100))
+    regions = crops(many, OffloadSettings(padding=0, padding_px=0, most_regions=16), Size(1000, 100))
     assert regions[:, 0].tolist() == [n * 20 for n in range(39, 23, -1)]
 
 
@@ -126,7 +126,7 @@ def test_a_random_share_is_that_share_and_repeats_with_its_seed() -> None:
 def test_the_crops_cover_every_chosen_place_with_a_margin_and_lie_in_the_frame(
     places: list[tuple[float, float, float, float, float]],
 ) -> None:
-    size, settings = Size(320, 240), OffloadSettings(most_regions=64)
+    size, settings = Size(320, 240), OffloadSettings(padding=0.2, padding_px=10, merge_slack=1.2, most_regions=64)
     candidates = tuple(Candidate((x, y, x + w, y + h), Why.MOTION, gain) for x, y, w, h, gain in places)
     out = crops(candidates, settings, size)
     assert 1 <= len(out) <= len(places)
