@@ -94,16 +94,17 @@ class Intake:
             self._pend(frame, scene_s, Phase.CARRIED, "not_due", timings)
             await self._note_baseline(frame)
             return
+        # Admitted before the gate looks, so that the clock settles it also where the gate is slow.
+        self._pend(frame, scene_s, Phase.ANALYSING, "due", timings)
         gated = await context.tools.pools.image.run(lambda: context.gate.look(frame.image, scene_s))
         timings = replace(timings, gate_ms=(context.tools.clock.now_s() - started_s) * 1000)
-        if not gated.keep:
-            self._pend(frame, scene_s, Phase.CARRIED, gated.reason, timings)
-            await self._note_baseline(frame)
-            return
-        self._pend(frame, scene_s, Phase.ANALYSING, gated.reason, timings)
-        displaced = await self._work.send(Work(frame, gated, scene_s))
-        if displaced is not None:
-            context.settle(displaced.frame.key, Origin.CARRIED, "detector_busy")
+        context.resolver.update(frame.key, reason=gated.reason, timings=timings)
+        if gated.keep:
+            displaced = await self._work.send(Work(frame, gated, scene_s))
+            if displaced is not None:
+                context.settle(displaced.frame.key, Origin.CARRIED, "detector_busy")
+        else:
+            context.settle(frame.key, Origin.CARRIED, gated.reason)
         await self._note_baseline(frame)
 
     async def _note_baseline(self, frame: Frame) -> None:

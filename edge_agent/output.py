@@ -35,7 +35,9 @@ class Output:
             # A timer may fire a rounding error early; without a least wait this would then spin.
             wait_s = None if wake_at_s is None else max(0.001, wake_at_s - context.tools.clock.now_s())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(context.changed.wait(), wait_s)
+                # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.
+                async with asyncio.timeout(wait_s):
+                    await context.changed.wait()
 
     async def _publish(self, settlement: Settlement, settled_at_s: float) -> None:
         context, pending = self._context, settlement.pending

@@ -6,6 +6,7 @@ keeps requests from a way that is down.
 """
 
 import asyncio
+import contextlib
 import itertools
 import secrets
 from collections import Counter
@@ -251,7 +252,7 @@ class Uplink:
             f.question.settle_at_s + (self._settings.late_s if f.missed else 0.0) for f in self._flights.values()
         ]
         wait_s = max(0.001, min(moments) - now_s) if moments else None
-        try:
-            await asyncio.wait_for(self._kick.wait(), wait_s)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.
+            async with asyncio.timeout(wait_s):
+                await self._kick.wait()
