@@ -20,7 +20,7 @@ from pipeline.timing import MonotonicClock
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
 
-WARM_UP_RUNS = 3
+WARM_UP_RUNS = 1
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ GREY = 114
 class MosaicSettings:
     """How crops are packed: scale of the crops, gap and step (the model's stride) in pixels, largest picture."""
 
-    scale: float = 0.65
+    scale: float = 0.6
     least_scale: float = 0.3
     gap_px: int = 4
     step_px: int = 32
