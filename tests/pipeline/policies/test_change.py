@@ -104,6 +104,28 @@ def test_a_rectangle_that_enters_is_caught_at_once_and_its_place_is_told(light: 
     assert len(inside) == 1
 
 
+@TEXTURES
+@pytest.mark.parametrize("gain", [0.85, 1.2])
+def test_a_step_of_exposure_is_no_change(textured: bool, gain: float) -> None:
+    detector, still = AdaptiveChange(ChangeSettings(max_gap_s=100)), scene(textured=textured)
+    for n in range(10):
+        detector.look(picture(still + NOISE[n % 7]), n / FPS)
+    after = [detector.look(picture(still * gain + NOISE[n % 7]), n / FPS) for n in range(10, 20)]
+    assert {decision.reason for decision in after} == {"unchanged"}
+    assert all(len(decision.motion) == 0 for decision in after)
+
+
+def test_exposure_that_pumps_does_not_hide_a_faint_object() -> None:
+    detector = AdaptiveChange(ChangeSettings())
+    for n in range(60):
+        grey = scene()
+        if n == 59:
+            grey[OBJECT] += 25
+        decision = detector.look(picture(grey * pumping(n) + NOISE[n % 7]), n / FPS)
+    assert decision.reason == "changed"
+    assert len(decision.motion) == 1
+
+
 def test_a_black_night_keeps_few_frames_beyond_the_heartbeat() -> None:
     detector, noise = AdaptiveChange(ChangeSettings()), NOISE / 1.5 * 2
     pictures = (picture(3 + noise[n % 7]) for n in range(300))
