@@ -36,7 +36,7 @@ class Analysis:
         self._policy = policy_for(settings.mode, Adaptive(settings.offload))
         self._edge_ms = DurationEstimate()
         self._expected_bytes: dict[str, float] = {}
-        self._offloads = 0
+        self._full_frame_at_s: float | None = None
 
     async def run(self) -> None:
         """Analyse frames until the channel is closed and empty."""
@@ -81,11 +81,17 @@ class Analysis:
                 round_trip_ms=outlook.round_trip_ms,
                 expected_bytes=self._expected_bytes,
                 tokens_bytes=None if context.patient else outlook.tokens_bytes,
-                offloads=self._offloads,
+                since_full_frame_s=self._since_full_frame_s(work.scene_s),
                 reachable=outlook.reachable,
                 unreachable_reason=outlook.reason,
             )
         )
+
+    def _since_full_frame_s(self, scene_s: float) -> float:
+        """Counted from the first frame where there has been none; a scene time that falls starts anew."""
+        if self._full_frame_at_s is None or scene_s < self._full_frame_at_s:
+            self._full_frame_at_s = scene_s
+        return scene_s - self._full_frame_at_s
 
     async def _second_look(self, decision: OffloadDecision, work: Work, timings: FrameTimings) -> None:
         """Act on the decision: the edge's answer is final, or the cloud is asked."""
@@ -100,7 +106,8 @@ class Analysis:
         self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
         timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
         if context.resolver.update(frame.key, phase=Phase.ASKED, reason=decision.reason, timings=timings):
-            self._offloads += 1
+            if decision.kind == "frame":
+                self._full_frame_at_s = work.scene_s
             await context.tools.uplink.ask(self._question(frame, decision, layout, data))
 
     def _question(self, frame: Frame, decision: OffloadDecision, layout: Layout, data: bytes) -> Question:

@@ -1,6 +1,7 @@
 """Results, states and counts out to MQTT, the record file and whoever looks. A dead broker never holds a frame up."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -13,6 +14,7 @@ from pipeline.timing import rfc3339
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
 from pipeline.wire import topics
 
+_log = logging.getLogger(__name__)
 RECORD_CAPACITY_LINES = 20_000
 
 
@@ -85,14 +87,15 @@ class Publisher:
 class RecordWriter:
     """Writes results to a file, one JSON per line, away from the event loop.
 
-    ``write_lines`` appends text and may block; it is called on a thread. Lines beyond the bound are counted as lost,
-    never silently.
+    ``write_lines`` appends text and may block; it is called on a thread. Lines beyond the bound, and those that the
+    disk does not take, are counted in ``lost``; ``fault`` is the newest reason.
     """
 
     def __init__(self, write_lines: Callable[[bytes], object]) -> None:
         self._write_lines = write_lines
         self._lines: list[bytes] = []
         self.lost = 0
+        self.fault = ""
 
     def add(self, result: Result) -> None:
         """Take one result in."""
@@ -115,9 +118,18 @@ class RecordWriter:
         lines, self._lines = self._lines, []
         if not lines:
             return
-        write = asyncio.ensure_future(asyncio.to_thread(self._write_lines, b"\n".join(lines) + b"\n"))
+        write = asyncio.ensure_future(asyncio.to_thread(self._write, lines))
         try:
             await asyncio.shield(write)
         except asyncio.CancelledError:
             await write
             raise
+
+    def _write(self, lines: list[bytes]) -> None:
+        try:
+            self._write_lines(b"\n".join(lines) + b"\n")
+        except OSError as error:
+            self.lost += len(lines)
+            if not self.fault:
+                _log.error("the record cannot be written, results are being lost: %s", error.strerror or error)
+            self.fault = error.strerror or str(error)

@@ -61,7 +61,7 @@ class SerialLoop:
         self._gate = Gate(settings)
         self._tracker = Tracker(settings.tracker)
         self._policy = policy_for(settings.mode, Adaptive(settings.offload))
-        self._offloads = 0
+        self._full_frame_at_s: float | None = None
 
     def answer(self, frame: Frame) -> Result:
         """Take one frame through all stages to its result."""
@@ -79,7 +79,8 @@ class SerialLoop:
         decision = self._decide(self._entry(seq), gated.motion, work)
         if decision.kind == "none":
             return self._result(frame, self._entry(seq), Origin.EDGE, decision.reason)
-        self._offloads += 1
+        if decision.kind == "frame":
+            self._full_frame_at_s = scene_s
         layout, data = draw(frame, decision, self._settings)
         if not work.answered:
             return self._result(frame, self._entry(seq), Origin.EDGE_TIMEOUT, decision.reason, len(data))
@@ -97,13 +98,15 @@ class SerialLoop:
         return wanted(found, self._settings, self._gate.region)
 
     def _decide(self, entry: Entry, motion: BoxArray, work: Work) -> OffloadDecision:
+        if self._full_frame_at_s is None:
+            self._full_frame_at_s = entry.at_s
         view = OffloadView(
             candidates=candidates(entry, motion, self._settings.candidates),
             remaining_ms=self._settings.deadline_ms,
             round_trip_ms=None,
             expected_bytes={},
             tokens_bytes=None,
-            offloads=self._offloads,
+            since_full_frame_s=entry.at_s - self._full_frame_at_s,
             reachable=work.asked,
             unreachable_reason="not_asked_by_the_conveyor",
         )

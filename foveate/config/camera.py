@@ -83,7 +83,7 @@ class OffloadKeys(Keys):
     padding_px: float = key(_OFFLOAD.padding_px, "The least margin", ge=0)
     merge_slack: float = key(_OFFLOAD.merge_slack, "Two places join below this ratio of joint to summed area", ge=0)
     most_regions: int = key(_OFFLOAD.most_regions, "Most places in one request", ge=1, le=100)
-    full_frame_every: int = key(_OFFLOAD.full_frame_every, "Every n-th request is a whole frame; 0 for never", ge=0)
+    full_frame_s: float = key(_OFFLOAD.full_frame_s, "A whole frame so often, at low quality; 0 for never", ge=0)
     tail_deviations: float = key(_OFFLOAD.tail_deviations, "How pessimistic the predicted round trip is", ge=0, le=20)
 
 

@@ -36,15 +36,15 @@ class OffloadSettings:
 
     ``padding`` (share of a side, at least ``padding_px``) is added around each place; two places are joined while the
     box around both has less than ``merge_slack`` times their area. At most ``most_regions`` such regions go. Every
-    ``full_frame_every``-th offload is a low-quality full frame, at the latest after ``full_frame_s`` while something
-    moves. ``tail_deviations``: how pessimistic the predicted round trip is.
+    A low-quality full frame goes every ``full_frame_s`` (0: never), to find what the small model does not see at all.
+    ``tail_deviations``: how pessimistic the predicted round trip is.
     """
 
     padding: float = 0.15
     padding_px: float = 8.0
     merge_slack: float = 1.3
     most_regions: int = 16
-    full_frame_every: int = 40
+    full_frame_s: float = 8.0
     tail_deviations: float = 3.0
 
 
@@ -52,9 +52,10 @@ class OffloadSettings:
 class OffloadView:
     """All that the decision may look at.
 
-    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tail of a round trip (None: unknown), ``bytes``
-    the expected size by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit), ``offloads`` the
-    number sent so far, ``reachable`` False with ``unreachable_reason`` while the way is known to be down.
+    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tail of a round trip (None: unknown),
+    ``expected_bytes`` by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit),
+    ``since_full_frame_s`` since the last full frame, or since the first; ``reachable`` False with
+    ``unreachable_reason`` while the way is known to be down.
     """
 
     candidates: tuple[Candidate, ...]
@@ -62,7 +63,7 @@ class OffloadView:
     round_trip_ms: float | None
     expected_bytes: Mapping[str, float]
     tokens_bytes: float | None
-    offloads: int
+    since_full_frame_s: float
     reachable: bool
     unreachable_reason: str = ""
 
@@ -104,20 +105,15 @@ class Adaptive:
     settings: OffloadSettings
 
     def decide(self, view: OffloadView) -> OffloadDecision:
+        if 0 < self.settings.full_frame_s <= view.since_full_frame_s and not obstacle(view, "frame"):
+            return OffloadDecision("frame", "search_for_missed")
         if not view.candidates:
             return OffloadDecision("none", "nothing_uncertain")
-        kind: Kind = "frame" if self._frame_is_due(view) else "mosaic"
-        hindrance = obstacle(view, kind)
+        hindrance = obstacle(view, "mosaic")
         if hindrance:
             return OffloadDecision("none", hindrance, wanted=True)
-        if kind == "frame":
-            return OffloadDecision("frame", "search_for_missed")
         most_wanted = max(view.candidates, key=lambda c: c.gain)
         return OffloadDecision("mosaic", most_wanted.why.value, view.candidates)
-
-    def _frame_is_due(self, view: OffloadView) -> bool:
-        every = self.settings.full_frame_every
-        return every > 0 and view.offloads % every == every - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ VIEW = OffloadView(
     round_trip_ms=80.0,
     expected_bytes={"mosaic": 9000.0, "frame": 20_000.0},
     tokens_bytes=None,
-    offloads=0,
+    since_full_frame_s=0.0,
     reachable=True,
 )
-POLICY = Adaptive(OffloadSettings(full_frame_every=40))
+POLICY = Adaptive(OffloadSettings(full_frame_s=8.0))
 
 
 def test_the_most_wanted_place_comes_first_and_names_the_reason() -> None:
@@ -81,11 +81,19 @@ def test_a_budget_that_an_earlier_estimate_overdrew_lets_nothing_pass() -> None:
     assert obstacle(replace(VIEW, tokens_bytes=-1.0, expected_bytes={}), "mosaic") == "budget"
 
 
-def test_every_fortieth_offload_is_a_whole_frame() -> None:
-    kinds = [POLICY.decide(replace(VIEW, offloads=n)).kind for n in range(120)]
-    assert [n for n, kind in enumerate(kinds) if kind == "frame"] == [39, 79, 119]
-    never = Adaptive(OffloadSettings(full_frame_every=0))
-    assert {never.decide(replace(VIEW, offloads=n)).kind for n in range(120)} == {"mosaic"}
+def test_a_whole_frame_goes_when_its_time_has_come_even_where_nothing_was_seen() -> None:
+    due = replace(VIEW, since_full_frame_s=8.0)
+    assert POLICY.decide(replace(VIEW, since_full_frame_s=7.9)).kind == "mosaic"
+    for view in (due, replace(due, candidates=())):
+        assert (POLICY.decide(view).kind, POLICY.decide(view).reason) == ("frame", "search_for_missed")
+    never = Adaptive(OffloadSettings(full_frame_s=0.0))
+    assert never.decide(due).kind == "mosaic"
+
+
+def test_where_a_whole_frame_cannot_be_had_the_mosaic_goes_all_the_same() -> None:
+    due = replace(VIEW, since_full_frame_s=8.0, tokens_bytes=9000.0)
+    assert POLICY.decide(due).kind == "mosaic"
+    assert POLICY.decide(replace(due, candidates=())).reason == "nothing_uncertain"
 
 
 def test_no_more_regions_than_allowed_go_and_the_best_of_them() -> None:
