@@ -137,10 +137,11 @@ async def keep_alive(name: str, child: Child, clock: Clock, retire: Callable[[],
             continue
         if retire():
             return
-        delay_s = FIRST_RESTART_S if clock.now_s() - started_s > MOST_RESTART_S else min(MOST_RESTART_S, delay_s * 2)
-        _log.warning("the %s has ended; starting it again in %.0f s", name, delay_s / 2)
-        await asyncio.sleep(delay_s / 2)
-        started_s = clock.now_s()
+        if clock.now_s() - started_s > MOST_RESTART_S:
+            delay_s = FIRST_RESTART_S
+        _log.warning("the %s has ended; starting it again in %.0f s", name, delay_s)
+        await asyncio.sleep(delay_s)
+        delay_s, started_s = min(MOST_RESTART_S, 2 * delay_s), clock.now_s()
         try:
             await asyncio.to_thread(child.start)
         except FoveateError as error:
