@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     overrides: Overrides = {
         "broker.url": broker,
         "broker.embedded.port": port,
-        "broker.embedded.port_v3": None if port is None else port + 1,
+        "broker.embedded.port_v3": None if port is None or port > 65_534 else port + 1,
         "uplink.uplink_kbps": uplink_kbps,
         "web.port": web_port,
         "web.enabled": False if no_web else None,

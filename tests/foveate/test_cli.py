@@ -1,0 +1,52 @@
+"""The command line as such; what the commands do is tested end to end."""
+
+import json
+from importlib import metadata
+
+import pytest
+
+from pipeline.results import Origin
+from tests.support.brokers import HOST, free_port
+from tests.support.processes import command
+
+Words = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("name", ["run", "edge", "worker", "broker", "watch", "schema", "model", "config", "bench"])
+def test_every_command_explains_itself(monkeypatch: pytest.MonkeyPatch, capfd: Words, name: str) -> None:
+    assert command(monkeypatch, name, "--help") == 0
+    assert "Usage:" in capfd.readouterr().out
+
+
+def test_without_a_command_the_help_is_shown(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
+    command(monkeypatch)
+    said = capfd.readouterr()
+    assert "Usage:" in said.out + said.err
+
+
+def test_the_schema_of_a_result_names_every_origin(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
+    assert command(monkeypatch, "schema") == 0
+    schema = json.loads(capfd.readouterr().out)
+    assert set(schema["$defs"]["Result"]["properties"]["origin"]["enum"]) == {origin.value for origin in Origin}
+
+
+def test_a_schema_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
+    assert command(monkeypatch, "schema", "event") == 2
+    assert capfd.readouterr().err == "foveate: there is no schema of 'event': there is one of result.\n"
+
+
+def test_a_last_port_leaves_the_second_listener_where_it_was(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
+    assert command(monkeypatch, "run", "x.mp4", "--port", "65536") == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert "port_v3" not in said
+
+
+def test_a_worker_whose_configuration_is_wrong_says_so(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
+    assert command(monkeypatch, "worker", "--broker", f"ftp://{HOST}:{free_port()}") == 2
+    assert capfd.readouterr().err.startswith("foveate: ")
+
+
+def test_the_command_is_installed_under_its_name() -> None:
+    [script] = [s for s in metadata.entry_points(group="console_scripts") if s.name == "foveate"]
+    assert script.value == "foveate.cli:main"

@@ -1,0 +1,101 @@
+"""The summary of a run."""
+
+import io
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from edge_agent.board import Board
+from foveate.children import Usage
+from foveate.summary import show, summary
+from pipeline.frames import FrameKey
+from pipeline.results import CameraState, DropReason, Origin, Timings
+from tests.support.records import result
+
+USAGE = {"agent": Usage(12.346, 100.04), "worker": Usage(2.0, 50.0), "broker": Usage(0.1, 10.0)}
+
+
+def camera(name: str, origins: list[str], stopped: int = 0, total_ms: float = 50.0) -> Any:
+    """A camera that has ended: one frame per origin, and some that were under way."""
+    board = Board(datetime(2026, 1, 1, tzinfo=UTC))
+    for seq, origin in enumerate(origins):
+        key = FrameKey(name, 1, seq)
+        board.ledger.capture(key)
+        board.captured(seq * 0.1)
+        board.ledger.final(key, Origin(origin))
+        met = total_ms <= 200
+        board.published(result(seq, origin=origin, timings_ms=Timings(total=total_ms), deadline_met=met), seq * 0.1)
+    for seq in range(len(origins), len(origins) + stopped):
+        board.ledger.capture(FrameKey(name, 1, seq))
+    board.ledger.drop_open(DropReason.STOPPED)
+    board.bytes_up = 1000 * len(origins)
+    board.jpeg_sample(70_000)
+    board.went(CameraState.FINISHED, "the file ended", datetime(2026, 1, 1, tzinfo=UTC))
+    return SimpleNamespace(name=name, board=board, deadline_ms=200.0)
+
+
+def test_it_adds_up_the_cameras_and_keeps_each() -> None:
+    found = summary([camera("a", ["fused", "edge", "carried"]), camera("b", ["cloud", "carried"], stopped=1)], USAGE)
+    assert found["captured"] == 6
+    assert found["finals"] == {"fused": 1, "edge": 1, "carried": 2, "cloud": 1}
+    assert found["drops"] == {"stopped": 1}
+    assert found["in_flight"] == 0
+    assert found["invariant_ok"] is True
+    assert found["bytes_up"] == 5000
+    assert found["jpeg_all_bytes"] == 6 * 70_000
+    assert found["lambda_edge"] == pytest.approx(1 / 3, abs=1e-4)
+    assert found["deadline_hit_ratio"] == 1.0
+    assert found["cpu_s"] == {"agent": 12.35, "worker": 2.0, "broker": 0.1}
+    assert found["rss_mb"] == {"agent": 100.0, "worker": 50.0, "broker": 10.0}
+    assert found["cameras"]["a"]["captured"] == 3
+    assert found["cameras"]["b"]["drops"] == {"stopped": 1}
+    assert found["cameras"]["a"]["state"] == "finished"
+
+
+def test_late_answers_lower_the_hit_ratio() -> None:
+    found = summary([camera("a", ["edge"] * 3), camera("b", ["edge"], total_ms=250.0)], USAGE)
+    assert found["deadline_hit_ratio"] == 0.75
+    assert found["latency_ms"]["max"] == 250.0
+
+
+def test_carried_frames_do_not_count_in_the_latency_of_the_analysed() -> None:
+    found = summary([camera("a", ["carried"] * 5)], USAGE)
+    assert found["latency_ms"]["p50"] is not None
+    assert found["latency_analysed_ms"] == {"p50": None, "p95": None, "p99": None, "max": None}
+    assert found["lambda_edge"] is None
+
+
+def test_a_run_without_any_frame_has_nulls_instead_of_a_division_by_zero() -> None:
+    found = summary([camera("a", [])], USAGE)
+    assert found["captured"] == 0
+    assert found["deadline_hit_ratio"] is None
+    assert found["duration_s"] == 0.0
+    assert found["latency_ms"]["p99"] is None
+    assert shown(found).count("none") == 2
+
+
+def test_a_frame_that_ended_twice_is_no_sound_run() -> None:
+    broken = camera("a", ["edge"])
+    broken.board.ledger.final(FrameKey("a", 1, 0), Origin.EDGE)
+    assert summary([broken], USAGE)["invariant_ok"] is False
+
+
+def shown(found: dict[str, Any]) -> str:
+    out = io.StringIO()
+    show(found, Console(file=out, width=160))
+    return out.getvalue()
+
+
+def test_people_read_the_same_figures() -> None:
+    text = shown(summary([camera("gate", ["fused", "fused", "edge", "carried"], stopped=2)], USAGE))
+    assert "6 captured in 0.3 s" in text
+    assert "1 carried, 1 edge, 2 fused" in text
+    assert "2 stopped" in text
+    assert "P50 50 ms, P99 50 ms, analysed frames" in text
+    assert "100.00% within 200 ms" in text
+    assert "33.3% of the analysed frames answered without the cloud" in text
+    assert "agent 12.3 s, worker 2.0 s, broker 0.1 s" in text
+    assert "finished: the file ended" in text
