@@ -83,7 +83,7 @@ def test_a_camera_that_ends_leaves_the_others_running() -> None:
 
 
 def test_each_camera_has_its_own_places_on_the_uplink() -> None:
-    slow = [Deed(delay_s=0.12)]
+    slow = [Deed(delay_s=0.1)]
     one = UplinkSettings(in_flight=1, uplink_kbps=None)
     sources = Pictures(10, fps=5), Pictures(10, fps=5)
     made = run_virtual(play(*sources, cameras=[camera("one"), camera("two")], deeds=slow, uplink=one))

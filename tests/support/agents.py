@@ -20,6 +20,7 @@ from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
 from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.ledger import LedgerSnapshot
+from pipeline.policies.offload import OffloadSettings
 from pipeline.results import CameraState, Result
 from pipeline.timing import LoopClock
 from pipeline.transport.base import Message, Outgoing
@@ -247,6 +248,7 @@ def camera(name: str = "gate", **changes: Any) -> CameraSettings:
         "change_detection": "uniform",
         "publish": "all",
         "candidates": CandidateSettings(still_recheck_s=0.0),
+        "offload": OffloadSettings(full_frame_s=0.0, tail_deviations=1.0),
     }
     return CameraSettings(name, CaptureSettings("scripted"), **(values | changes))
 
