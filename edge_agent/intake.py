@@ -94,8 +94,8 @@ class Intake:
             self._pend(frame, scene_s, Phase.CARRIED, "not_due", timings)
             await self._note_baseline(frame)
             return
-        # Admitted before the gate looks, so that the clock settles it also where the gate is slow.
-        self._pend(frame, scene_s, Phase.ANALYSING, "due", timings)
+        # Admitted before the gate looks, so that the clock settles it (as edge_late) also where the gate is slow.
+        self._pend(frame, scene_s, Phase.ANALYSING, "edge_late", timings)
         gated = await context.tools.pools.image.run(lambda: context.gate.look(frame.image, scene_s))
         timings = replace(timings, gate_ms=(context.tools.clock.now_s() - started_s) * 1000)
         context.resolver.update(frame.key, reason=gated.reason, timings=timings)
