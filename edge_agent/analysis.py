@@ -20,6 +20,8 @@ _NO_SECOND_LOOK = frozenset({"broker_down", "no_worker", "circuit_open", "edge_o
 time, and the answer says so.
 """
 
+ESTIMATE_HOLDS_S = 1.0
+
 
 def policy_for(mode: str, adaptive: Adaptive) -> OffloadPolicy:
     """The offload policy of a camera's mode."""
@@ -34,7 +36,7 @@ class Analysis:
         self._context, self._work = context, work
         settings = context.settings
         self._policy = policy_for(settings.mode, Adaptive(settings.offload))
-        self._edge_ms = DurationEstimate()
+        self._edge_ms, self._edge_measured_at_s = DurationEstimate(), float("-inf")
         self._expected_bytes: dict[str, float] = {}
         self._full_frame_at_s: float | None = None
 
@@ -54,20 +56,23 @@ class Analysis:
         if pending is None:
             return  # settled by the clock while it waited
         started_s = clock.now_s()
+        if started_s - self._edge_measured_at_s > ESTIMATE_HOLDS_S:
+            # An estimate that stops all looks would never be renewed: an old one counts as unknown.
+            self._edge_ms = DurationEstimate()
         if started_s + self._edge_ms.mean_ms / 1000 > pending.deadline_s - context.tools.settle_margin_s:
             context.settle(key, Origin.CARRIED, "edge_late")
             return
-        region = context.gate.fit(work.frame.size)
+        context.offer(work.frame)
         found = await context.tools.pools.model.run(
-            lambda: look(context.tools.detector, work.frame, context.settings, region)
+            lambda: look(context.tools.detector, work.frame, context.settings, work.region)
         )
         entry = context.tracker.observe(key.seq, work.scene_s, found)
-        edge_ms = (clock.now_s() - started_s) * 1000
-        self._edge_ms = self._edge_ms.add(edge_ms)
+        now_s = clock.now_s()
+        edge_ms = (now_s - started_s) * 1000
+        self._edge_ms, self._edge_measured_at_s = self._edge_ms.add(edge_ms), now_s
         wait_ms = (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0)
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=max(0.0, wait_ms))
-        context.newest = work.frame
-        if context.resolver.update(key, timings=timings):
+        if context.resolver.update(key, phase=Phase.LOOKED, timings=timings):
             await self._second_look(self._decide(entry, work, pending), work, timings)
 
     def _decide(self, entry: Entry, work: Work, pending: Pending) -> OffloadDecision:
@@ -105,7 +110,7 @@ class Analysis:
         before = self._expected_bytes.get(decision.kind, len(data))
         self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
         timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
-        if context.resolver.update(frame.key, phase=Phase.ASKED, reason=decision.reason, timings=timings):
+        if context.resolver.update(frame.key, reason=decision.reason, timings=timings):
             if decision.kind == "frame":
                 self._full_frame_at_s = work.scene_s
             await context.tools.uplink.ask(self._question(frame, decision, layout, data))

@@ -9,15 +9,14 @@ from dataclasses import replace
 from edge_agent.analysis import Analysis
 from edge_agent.board import Board
 from edge_agent.capture.base import Ended, VideoSource
-from edge_agent.context import Context, Tools, Work
+from edge_agent.context import Context, Tools, Work, new_tracker
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
 from edge_agent.output import Output
 from edge_agent.questions import Answer
-from edge_agent.resolve import Resolver
+from edge_agent.resolve import Phase, Resolver
 from edge_agent.settings import CameraSettings
-from edge_agent.tracking.history import Tracker
 from pipeline.channels import Channel, Overflow
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
@@ -35,9 +34,10 @@ class Camera:
             tools=tools,
             board=board,
             gate=Gate(settings),
-            tracker=Tracker(settings.tracker),
+            tracker=new_tracker(settings, stills=source.stills),
             resolver=Resolver(tools.settle_margin_s),
             patient=not source.live,
+            stills=source.stills,
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self._work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow)
@@ -69,7 +69,7 @@ class Camera:
     def sent(self, key: FrameKey, size_bytes: int) -> None:
         """Note what a frame's question has cost."""
         self.board.bytes_up += size_bytes
-        self._context.resolver.update(key, bytes_up=size_bytes)
+        self._context.resolver.update(key, phase=Phase.ASKED, bytes_up=size_bytes)
 
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""

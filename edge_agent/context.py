@@ -9,6 +9,7 @@ from edge_agent.board import Board
 from edge_agent.frame_work import wanted
 from edge_agent.gate import Gate, Gated
 from edge_agent.pools import Pools
+from edge_agent.region_of_interest import RegionOfInterest
 from edge_agent.resolve import Phase, Resolver
 from edge_agent.settings import CameraSettings
 from edge_agent.tracking.history import Tracker
@@ -51,18 +52,26 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A frame for the small model. ``scene_s`` is its time for sampling and tracking."""
+    """A frame for the small model, and where it is to look. ``scene_s`` is its time for sampling and tracking."""
 
     frame: Frame
+    region: RegionOfInterest
     gated: Gated
     scene_s: float
 
 
+def new_tracker(settings: CameraSettings, *, stills: bool) -> Tracker:
+    """The tracker of a camera; among stills nothing is ever too long ago to be corrected."""
+    return Tracker(settings.tracker, history_s=float("inf")) if stills else Tracker(settings.tracker)
+
+
 @dataclass(slots=True, eq=False)
 class Context:
-    """One camera's memory. ``changed`` wakes the resolving stage, ``room`` the capturing one; ``newest`` is the frame
-    analysed last, kept for whoever wants to see it; ``patient`` cameras read a file as fast as it goes and would rather
-    wait than do without the cloud.
+    """One camera's memory.
+
+    ``changed`` wakes the output, ``room`` the intake. ``to_show`` is the one frame whose picture is kept until its
+    answer is known. ``patient`` cameras read a file as fast as it goes and would rather wait than do without the cloud;
+    ``stills`` are pictures that have nothing to do with one another.
     """
 
     settings: CameraSettings
@@ -72,9 +81,10 @@ class Context:
     tracker: Tracker
     resolver: Resolver
     patient: bool
+    stills: bool
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
-    newest: Frame | None = None
+    to_show: Frame | None = None
     captured_all: bool = False
 
     @property
@@ -85,6 +95,15 @@ class Context:
     def deadline_ms(self) -> float:
         """How long after capture a frame must be answered."""
         return self.settings.patience_ms if self.patient else self.settings.deadline_ms
+
+    def offer(self, frame: Frame) -> None:
+        """Keep this frame to be shown with its answer, unless another one waits for its own."""
+        if self.to_show is None:
+            self.to_show = frame
+
+    def start_anew(self) -> None:
+        """Forget the tracks: what follows does not continue what was before."""
+        self.tracker = new_tracker(self.settings, stills=self.stills)
 
     def settle(self, key: FrameKey, origin: Origin, reason: str) -> None:
         """Nothing better will come for this frame: let it go out."""

@@ -44,4 +44,9 @@ def answer(tracker: Tracker, entry: Entry | None, scene_s: float, size: Size, se
     """What to publish: for an analysed frame by its entry, for another one from the tracks at its time."""
     if entry is not None:
         return analysed_answer(entry, size, settings.tracker)
-    return carried_answer(*tracker.at(scene_s), size, settings.tracker)
+    tracks, analysed_at_s = tracker.at(scene_s)
+    # A frame is due, and is kept, at the latest after this; boxes that were moved for longer are guesses.
+    longest_gap_s = max(settings.change.max_gap_s, 1.0 / settings.sample_fps)
+    if scene_s - analysed_at_s > 1.5 * longest_gap_s + settings.tracker.coast_s:
+        return Detections.none()
+    return carried_answer(tracks, analysed_at_s, size, settings.tracker)

@@ -61,10 +61,10 @@ class Output:
         )
 
     def _show(self, pending: Pending, result: Result) -> None:
-        """Keep the newest analysed picture for the status page."""
-        newest = self._context.newest
-        if newest is not None and newest.key == pending.key:
-            self._context.board.picture = Picture(newest.image, result)
+        """Hand the kept picture, now that its answer is known, to the status page."""
+        kept = self._context.to_show
+        if kept is not None and kept.key == pending.key:
+            self._context.board.picture, self._context.to_show = Picture(kept.image, result), None
 
     def _detections(self, pending: Pending) -> Detections:
         context = self._context

@@ -18,7 +18,8 @@ class Phase(StrEnum):
 
     CARRIED = "carried"  # will not be analysed
     ANALYSING = "analysing"  # waits for the small model, or is in it
-    ASKED = "asked"  # the small model has answered, the larger one was asked
+    LOOKED = "looked"  # the small model has answered, the larger one has not been asked yet
+    ASKED = "asked"  # the question to the larger model is on its way
     SETTLED = "settled"  # nothing better will come
 
 
@@ -115,6 +116,8 @@ class Resolver:
 
 def _by_the_clock(pending: Pending) -> Pending:
     """The answer at the deadline: the edge's, or the tracks' where not even the small model was in time."""
+    if pending.phase is Phase.LOOKED:
+        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_SHED, reason="not_asked_in_time")
     if pending.phase is Phase.ASKED:
         return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason="cloud_late")
     return replace(pending, phase=Phase.SETTLED, origin=Origin.CARRIED, reason="edge_late")

@@ -35,7 +35,7 @@ class OffloadSettings:
     """Settings of the decision.
 
     ``padding`` (share of a side, at least ``padding_px``) is added around each place; two places are joined while the
-    box around both has less than ``merge_slack`` times their area. At most ``most_regions`` such regions go. Every
+    box around both has less than ``merge_slack`` times their area. At most ``most_regions`` such regions go.
     A low-quality full frame goes every ``full_frame_s`` (0: never), to find what the small model does not see at all.
     ``tail_deviations``: how pessimistic the predicted round trip is.
     """
@@ -105,8 +105,14 @@ class Adaptive:
     settings: OffloadSettings
 
     def decide(self, view: OffloadView) -> OffloadDecision:
-        if 0 < self.settings.full_frame_s <= view.since_full_frame_s and not obstacle(view, "frame"):
-            return OffloadDecision("frame", "search_for_missed")
+        period_s = self.settings.full_frame_s
+        if 0 < period_s <= view.since_full_frame_s:
+            hindrance = obstacle(view, "frame")
+            if not hindrance:
+                return OffloadDecision("frame", "search_for_missed")
+            # Mosaics would spend every byte as it comes. Where one period does not save up enough they go first again.
+            if hindrance == "budget" and view.since_full_frame_s < 2 * period_s:
+                return OffloadDecision("none", "saving_for_full_frame", wanted=True)
         if not view.candidates:
             return OffloadDecision("none", "nothing_uncertain")
         hindrance = obstacle(view, "mosaic")

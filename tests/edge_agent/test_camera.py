@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.settings import UplinkSettings
+from pipeline.frames import Image
 from pipeline.policies.offload import OffloadSettings
 from pipeline.results import CameraState, Origin
 from pipeline.timing import run_virtual
@@ -434,3 +435,68 @@ def test_each_result_names_its_frame_its_models_and_its_time() -> None:
     assert first.deadline_ms == 200.0
     assert [result.media_ms for result in made.results()] == [0.0, 100.0, 200.0]
     assert len({result.epoch for result in made.results()}) == 1
+
+
+class SlowOnce(SmallModel):
+    """Takes two seconds for one look, and its time for the others."""
+
+    def __init__(self, slow_look: int) -> None:
+        super().__init__(UNSURE_PERSON)
+        self._slow_look = slow_look
+
+    @property
+    def run_s(self) -> float:
+        return 2.0 if self.runs == self._slow_look else 0.01
+
+    @run_s.setter
+    def run_s(self, value: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize("slow_look", [0, 10])
+def test_one_slow_look_does_not_stop_the_looking(slow_look: int) -> None:
+    made = run_virtual(play(Pictures(80), model=SlowOnce(slow_look)))
+    assert_sound(made, captured=80)
+    assert {result.reason for result in made.results()[-30:]} & {"edge_late"} == set()
+    assert made.origins()[-1] in (Origin.FUSED, Origin.CLOUD)
+
+
+@pytest.mark.parametrize("pictures", [Pictures(60, live=False), Pictures(60, fps=25)], ids=["file", "live"])
+def test_the_page_has_a_picture_also_where_frames_overlap(pictures: Pictures) -> None:
+    made = run_virtual(play(pictures, cameras=[camera(sample_fps=25.0)], deeds=[Deed(delay_s=0.06)]))
+    assert made.agent.cameras[0].board.picture is not None
+
+
+def test_frames_of_another_size_start_with_new_tracks() -> None:
+    def paint(seq: int) -> Image:
+        return grey_picture(100 + 40 * (seq % 2), 200, 160) if seq < 6 else grey_picture(100 + 40 * (seq % 2), 100, 80)
+
+    made = run_virtual(play(Pictures(12, paint=paint)))
+    assert_sound(made, captured=12)
+    small = [result for result in made.results() if result.frame.width == 100]
+    assert len(small) == 6
+    assert "track" not in {found.source for found in small[0].detections}
+    before = {found.track_id for r in made.results() if r.frame.width == 200 for found in r.detections}
+    assert before
+
+
+def test_boxes_are_not_moved_along_for_longer_than_a_frame_may_be_away() -> None:
+    made = run_virtual(play(Pictures(60), model=SlowAfter(10)))
+    assert_sound(made, captured=60)
+    assert made.results()[-1].detections == []
+
+
+class SlowAfter(SmallModel):
+    """Works for some looks and then never comes back in time."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(("person", 0.9, (40.0, 30.0, 80.0, 120.0)))
+        self._looks = looks
+
+    @property
+    def run_s(self) -> float:
+        return 0.01 if self.runs < self._looks else 30.0
+
+    @run_s.setter
+    def run_s(self, value: float) -> None:
+        pass

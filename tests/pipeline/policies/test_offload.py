@@ -90,10 +90,24 @@ def test_a_whole_frame_goes_when_its_time_has_come_even_where_nothing_was_seen()
     assert never.decide(due).kind == "mosaic"
 
 
-def test_where_a_whole_frame_cannot_be_had_the_mosaic_goes_all_the_same() -> None:
+def test_mosaics_stand_back_for_one_period_where_only_the_budget_hinders_the_whole_frame() -> None:
     due = replace(VIEW, since_full_frame_s=8.0, tokens_bytes=9000.0)
-    assert POLICY.decide(due).kind == "mosaic"
-    assert POLICY.decide(replace(due, candidates=())).reason == "nothing_uncertain"
+    saving = POLICY.decide(due)
+    assert (saving.kind, saving.reason, saving.wanted) == ("none", "saving_for_full_frame", True)
+    assert POLICY.decide(replace(due, since_full_frame_s=16.0)).kind == "mosaic"
+    assert POLICY.decide(replace(due, round_trip_ms=151.0)).reason == "infeasible"
+
+
+def test_a_binding_budget_still_lets_whole_frames_through() -> None:
+    sent, tokens, since_s = [], 0.0, 0.0
+    for tick in range(600):  # two minutes at five frames a second and 200 kbit/s
+        tokens, since_s = min(50_000.0, tokens + 5000.0), since_s + 0.2
+        kind = POLICY.decide(replace(VIEW, since_full_frame_s=since_s, tokens_bytes=tokens)).kind
+        tokens -= VIEW.expected_bytes.get(kind, 0.0)
+        if kind == "frame":
+            sent.append(tick)
+            since_s = 0.0
+    assert len(sent) >= 12
 
 
 def test_no_more_regions_than_allowed_go_and_the_best_of_them() -> None:
