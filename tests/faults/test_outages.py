@@ -1,4 +1,8 @@
-"""One run with two cameras through every outage: of a camera, of the worker, of the broker, and its end by SIGTERM."""
+"""One run with two cameras through every outage: of a camera, of the worker, of the broker, and its end by SIGTERM.
+
+Time-outs and pauses are the defaults, and what is promised of them is measured. The deadlines are longer than the
+default, so that the cloud's help is seen on a busy machine too.
+"""
 
 import json
 import signal
@@ -28,11 +32,14 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)
 
 CONFIG = """\
 web: {{enabled: false}}
-defaults: {{publish: all, open_timeout_s: 10, read_timeout_s: 2, reconnect_first_s: 0.3, reconnect_most_s: 1}}
+defaults: {{publish: all, deadline_ms: 500}}
 cameras:
-  - {{name: street, source: "{url}", deadline_ms: 500}}
-  - {{name: plaza, source: "synthetic:plaza?seconds=0&fps=5&width=320&height=240", realtime: true, deadline_ms: 500}}
+  - {{name: street, source: "{url}"}}
+  - {{name: plaza, source: "synthetic:plaza?seconds=0&fps=5&width=320&height=240", realtime: true}}
 """
+CAMERA_BACK_WITHIN_S = 10
+CLOUD_BACK_WITHIN_S = 5
+STOPPED_WITHIN_S = 5
 
 
 @dataclass
@@ -90,7 +97,8 @@ async def test_a_camera_that_is_killed_is_stale_then_offline_and_back_soon_after
     await scene.server.start()
     returned_at_s = CLOCK.now_s()
     await until(lambda: len(scene.listener.results("street")) > before, "results after the return")
-    assert CLOCK.now_s() - returned_at_s < 10  # what is promised; a retry comes every second here
+    took_s = CLOCK.now_s() - returned_at_s
+    assert took_s < CAMERA_BACK_WITHIN_S, f"results came {took_s:.1f} s after the server's return"
     assert scene.listener.state("street") == "live"
     assert len(scene.listener.results("plaza")) > plaza_before
     seqs = [result.seq for result in scene.listener.results("plaza")]
@@ -107,7 +115,12 @@ async def test_a_killed_worker_leaves_no_gap_and_the_cloud_answers_again_after_i
         lambda: {"edge", "edge_timeout"} & set(scene.listener.origins("plaza")[before:]), "the edge's own answers"
     )
     await until(lambda: scene.run.child("foveate.worker_child") not in (None, worker), "a new worker process")
+    told = len(scene.listener.workers())
+    await until(lambda: any(w.online for w in scene.listener.workers()[told:]), "the new worker's announcement")
+    announced_at_s = CLOCK.now_s()
     await scene.healthy()
+    took_s = CLOCK.now_s() - announced_at_s
+    assert took_s < CLOUD_BACK_WITHIN_S, f"the cloud answered {took_s:.1f} s after the new worker's announcement"
     seqs = [result.seq for result in scene.listener.results("plaza")[before:]]
     assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
 
@@ -133,8 +146,11 @@ async def test_sigterm_ends_it_soon_with_code_0_a_goodbye_a_summary_and_no_orpha
     await scene.healthy()
     children = scene.run.children()
     assert len(children) >= 3  # broker, worker, the street's reader
+    told_at_s = CLOCK.now_s()
     scene.run.send_signal(signal.SIGTERM)
-    assert await scene.run.ended(within_s=10) == 0, scene.run.stderr
+    assert await scene.run.ended() == 0, scene.run.stderr
+    took_s = CLOCK.now_s() - told_at_s
+    assert took_s < STOPPED_WITHIN_S, f"the run ended {took_s:.1f} s after SIGTERM"
     assert gone(children)
     assert scene.listener.availability()[-1] == "offline"
     assert "Traceback" not in scene.run.stderr

@@ -23,6 +23,8 @@ from pipeline.transport.base import Message
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
 from pipeline.wire import topics
+from pipeline.wire.codec import decode_worker_state
+from pipeline.wire.messages import WorkerState
 from tests.support.brokers import HOST, free_port, quick_backoff
 from tests.support.scripts import REPOSITORY
 
@@ -161,6 +163,11 @@ class Listener:
         """The camera's latest state."""
         states = self.states(camera)
         return states[-1]["state"] if states else ""
+
+    def workers(self) -> list[WorkerState]:
+        """What workers have announced of themselves."""
+        heard = [decode_worker_state(m.payload) for m in self.messages if m.topic.startswith("foveate/v1/worker/")]
+        return [state for state in heard if isinstance(state, WorkerState)]
 
     def availability(self) -> list[str]:
         return [m.payload.decode() for m in self.messages if m.topic.startswith("foveate/agent/")]
