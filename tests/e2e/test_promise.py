@@ -37,6 +37,7 @@ def kill_worker(run: Product) -> None:
 
 def late_ms(result: Result) -> float:
     """How long after its deadline an answer came; negative where it was in time."""
+    assert result.timings_ms.total is not None
     return result.timings_ms.total - result.deadline_ms
 
 
