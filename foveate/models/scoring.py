@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from pipeline.detections import Detections
 from pipeline.errors import ConfigError
-from pipeline.geometry import BoxArray, iou
+from pipeline.geometry import BoxArray
+from pipeline.metrics.matching import Score, score_frame, total
 
 MATCH_IOU = 0.5
 THRESHOLDS = np.arange(0.2, 0.701, 0.02)
@@ -45,35 +46,35 @@ def as_truth(detections: Detections, least_score: float) -> Truth:
     return Truth(sure.xyxy, sure.label, np.zeros(len(sure), dtype=bool))
 
 
-def match(found: Detections, truth: Truth) -> tuple[int, int, int]:
-    """Right, wrong and missed of one frame: one-to-one, same label, best overlap first, from IoU 0.5 on.
-
-    A detection that matches an ignored row is neither right nor wrong, and such a row is never missed.
-    """
-    overlap = iou(found.xyxy, truth.xyxy) * (found.label[:, None] == truth.label[None, :])
-    pairs = np.argwhere(overlap >= MATCH_IOU)
-    order = np.argsort(-overlap[pairs[:, 0], pairs[:, 1]], kind="stable")
-    free_rows = np.ones(len(found), dtype=bool)
-    free_truth = np.ones(len(truth.xyxy), dtype=bool)
-    for row, target in pairs[order]:
-        if free_rows[row] and free_truth[target]:
-            free_rows[row] = free_truth[target] = False
-    right = int(np.count_nonzero(~free_truth & ~truth.ignored))
-    return right, int(np.count_nonzero(free_rows)), int(np.count_nonzero(free_truth & ~truth.ignored))
+def score(found: Detections, truth: Truth) -> Score:
+    """Right, wrong and missed of one frame, class by class."""
+    labels = np.union1d(found.label, truth.label)
+    return total(
+        score_frame(
+            found.xyxy[found.label == label],
+            truth.xyxy[truth.label == label],
+            truth.ignored[truth.label == label],
+            MATCH_IOU,
+        )
+        for label in labels
+    )
 
 
 def best_f1(found: Mapping[int, Detections], truth: Mapping[int, Truth], labels: Sequence[str] | None) -> float:
-    """The best F1 over score thresholds, all frames of ``found`` together; ``labels`` limits what counts."""
+    """The best F1 over score thresholds, all frames of ``found`` together; ``labels`` limits what counts.
+
+    0 where nothing is right at any threshold.
+    """
     nothing = Truth(np.empty((0, 4), np.float32), np.empty(0, np.str_), np.empty(0, bool))
     best = 0.0
     for threshold in THRESHOLDS:
-        total = np.zeros(3, dtype=np.int64)
+        scores = []
         for number, detections in found.items():
             sure = detections.score >= threshold
             if labels is not None:
                 sure &= np.isin(detections.label, labels)
-            total += match(detections.select(sure), truth.get(number, nothing))
-        right, wrong, missed = total.tolist()
-        if right:
-            best = max(best, 2 * right / (2 * right + wrong + missed))
+            scores.append(score(detections.select(sure), truth.get(number, nothing)))
+        pooled = total(scores)
+        if pooled.true_positives:
+            best = max(best, pooled.f1)
     return best

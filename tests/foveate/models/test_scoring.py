@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.models.scoring import Truth, as_truth, best_f1, match, read_mot
+from foveate.models.scoring import Truth, as_truth, best_f1, read_mot, score
 from pipeline.detections import Detections
 from pipeline.errors import ConfigError
+from pipeline.metrics.matching import Score
 
 
 def truth(boxes: list[list[float]], ignored: list[bool] | None = None, label: str = "person") -> Truth:
@@ -24,18 +25,18 @@ A, B, FAR = [0.0, 0, 100, 100], [0.0, 0, 100, 80], [500.0, 500, 600, 600]
 
 
 def test_the_best_overlap_is_matched_first_and_each_box_once() -> None:
-    assert match(found([B, A]), truth([A])) == (1, 1, 0)
-    assert match(found([A]), truth([B, A])) == (1, 0, 1)
-    assert match(found([A, FAR]), truth([A, B])) == (1, 1, 1)
+    assert score(found([B, A]), truth([A])) == Score(1, 1, 0)
+    assert score(found([A]), truth([B, A])) == Score(1, 0, 1)
+    assert score(found([A, FAR]), truth([A, B])) == Score(1, 1, 1)
 
 
 def test_a_match_with_an_ignored_row_is_neither_right_nor_wrong() -> None:
-    assert match(found([A]), truth([A], [True])) == (0, 0, 0)
-    assert match(found([]), truth([A], [True])) == (0, 0, 0)
+    assert score(found([A]), truth([A], [True])) == Score()
+    assert score(found([]), truth([A], [True])) == Score()
 
 
 def test_another_label_never_matches() -> None:
-    assert match(found([A], "dog"), truth([A])) == (0, 1, 1)
+    assert score(found([A], "dog"), truth([A])) == Score(0, 1, 1)
 
 
 @settings(deadline=None)
@@ -45,9 +46,9 @@ def test_every_detection_and_every_true_box_is_counted_once(
 ) -> None:
     boxes = [[x, y, x + w + 1.0, y + h + 1.0] for x, y, w, h in rows]
     true = [[x, y, x + w + 1.0, y + h + 1.0] for x, y, w, h in targets]
-    right, wrong, missed = match(found(boxes), truth(true))
-    assert right + wrong == len(boxes)
-    assert right + missed == len(true)
+    counted = score(found(boxes), truth(true))
+    assert counted.true_positives + counted.false_positives == len(boxes)
+    assert counted.true_positives + counted.false_negatives == len(true)
 
 
 def test_f1_is_that_of_the_best_threshold_and_of_the_named_labels() -> None:
