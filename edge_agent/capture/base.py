@@ -35,10 +35,15 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The source gives nothing more: ``finished``, or a fault that trying again will not mend."""
+    """The source gives nothing more: ``finished``, or a fault that trying again will not mend.
+
+    ``lost_before`` and ``unusable_before`` are those since the last picture handed over.
+    """
 
     state: CameraState
     reason: str
+    lost_before: int = 0
+    unusable_before: int = 0
 
 
 CaptureEvent = Captured | StateChange | Ended
@@ -55,6 +60,13 @@ class VideoSource(Protocol):
     @property
     def live(self) -> bool:
         """Newest wins, and time is real; otherwise every picture is delivered, as fast as it is taken."""
+        ...
+
+    @property
+    def stills(self) -> bool:
+        """Pictures that have nothing to do with each other in time: a folder that is not played in real time. Known
+        when the first picture is handed over.
+        """
         ...
 
     @property

@@ -110,7 +110,8 @@ def _serve(order: Order, commands: BinaryIO, answers: BinaryIO) -> None:
     while commands.readline():
         item = outbox.take(IDLE_S)
         if item is None:
-            _send(answers, pump.overdue() or Idle())
+            overdue = pump.overdue()
+            _send(answers, outbox.counted(overdue) if overdue else Idle())
         elif isinstance(item, Over):
             _send(answers, item)
         else:
@@ -180,12 +181,12 @@ class Pump:
 
     def _read_all(self, reader: "Reader") -> tuple[Over | None, int]:
         from edge_agent.capture.outbox import Pacer
-        from edge_agent.capture.readers import Shot
+        from edge_agent.capture.readers import FolderReader, Shot
 
         pacer = Pacer(reader.fps_hz, CLOCK) if self._order.realtime and not self._live else None
         pictures = 0
         self._usable_at_s = CLOCK.now_s()
-        self._outbox.opened(Opened(reader.total_frames))
+        self._outbox.opened(Opened(reader.total_frames, isinstance(reader, FolderReader)))
         while not self._stopping.is_set():
             self._reading_since_s = CLOCK.now_s()
             shot = reader.read()

@@ -4,12 +4,14 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
+import msgspec
+
 from edge_agent.capture.protocol import Opened, Over
 from pipeline.frames import Image
 from pipeline.timing import Clock
 
 READ_AHEAD_PICTURES = 2
-FALLBACK_FPS_HZ = 25.0  # for pacing a source that has neither time stamps nor a declared rate
+FALLBACK_FPS_HZ = 25.0  # of a source that has neither time stamps nor a declared rate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,10 +91,11 @@ class Outbox:
                 held = self._held.popleft()
                 self._changed.notify_all()
                 return held
-            over = self._over
-            if over is None:
-                return None
-            return Over(over.state, over.reason, final=over.final, lost=self._lost, unusable=self._unusable)
+            return None if self._over is None else self.counted(self._over)
+
+    def counted(self, over: Over) -> Over:
+        """``over`` with the counts since the last picture."""
+        return msgspec.structs.replace(over, lost=self._lost, unusable=self._unusable)
 
 
 class Pacer:

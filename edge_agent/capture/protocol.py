@@ -40,9 +40,12 @@ class Opening(msgspec.Struct, frozen=True, tag="opening"):
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
-    """The source is open; ``total_frames`` is what its header says, None where that makes no sense."""
+    """The source is open; ``total_frames`` is what its header says, None where that makes no sense. ``pictures``: it is
+    a folder of them.
+    """
 
     total_frames: int | None
+    pictures: bool = False
 
 
 class Picture(msgspec.Struct, frozen=True, tag="picture"):

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from edge_agent.capture.address import SourceKind
+from edge_agent.capture.outbox import FALLBACK_FPS_HZ
 from edge_agent.capture.picture import to_bgr
 from edge_agent.capture.protocol import Order, Over
 from pipeline.frames import Image
@@ -128,7 +129,7 @@ class CvReader:
 
 
 class FolderReader:
-    """The pictures of a folder in the order of their names, numbers in names by value."""
+    """The pictures of a folder in the order of their names, numbers in names by value, as if they were a film."""
 
     def __init__(self, folder: Path, order: Order) -> None:
         self._pixel_limit = order.pixel_limit
@@ -147,13 +148,13 @@ class FolderReader:
     def read(self) -> Shot | Unusable | Over:
         if self._next == len(self._paths):
             return Over(CameraState.FINISHED, f"all {self._next} pictures of the folder were read", final=True)
-        path = self._paths[self._next]
+        path, media_ms = self._paths[self._next], self._next * 1000 / FALLBACK_FPS_HZ
         self._next += 1
         try:
             image = to_bgr(decode_image(path.read_bytes()), self._pixel_limit)
         except OSError as error:
             return Unusable(f"the picture {path.name} cannot be read: {error.strerror}")
-        return Unusable(f"{path.name}: {image}") if isinstance(image, str) else Shot(image, None)
+        return Unusable(f"{path.name}: {image}") if isinstance(image, str) else Shot(image, media_ms)
 
     def release(self) -> None:
         self._paths = []

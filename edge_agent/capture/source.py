@@ -34,7 +34,7 @@ class ProcessSource:
         self._redactor = Redactor(settings)
         self._backoff = Backoff(settings.reconnect_first_s, settings.reconnect_most_s, jitter)
         self._noise = NoiseMeter()
-        self._total_frames: int | None = None
+        self._opened = Opened(None)
         self._closing = False
         self._changing_reader = asyncio.Lock()
         self._reader: ReaderProcess | None = None
@@ -52,8 +52,12 @@ class ProcessSource:
         return self._camera or self._settings.realtime
 
     @property
+    def stills(self) -> bool:
+        return self._opened.pictures and not self._settings.realtime
+
+    @property
     def total_frames(self) -> int | None:
-        return self._total_frames
+        return self._opened.total_frames
 
     @property
     def process_ids(self) -> tuple[int, ...]:
@@ -161,7 +165,8 @@ class ProcessSource:
         reason = self._redactor.clean(over.reason)
         if over.final or not self._camera:
             fault_of_file = over.state in (CameraState.STALE, CameraState.OFFLINE)
-            return Ended(CameraState.INVALID_INPUT if fault_of_file else over.state, reason)
+            state = CameraState.INVALID_INPUT if fault_of_file else over.state
+            return Ended(state, reason, self._lost, self._unusable)
         session_s = 0.0 if self._session_from_s is None else self._clock.now_s() - self._session_from_s
         self._session_from_s = None
         delay_s = self._backoff.next_delay_s(session_s)
@@ -176,7 +181,7 @@ class ProcessSource:
 
     def _note(self, answer: Opening | Opened | Idle) -> None:
         if isinstance(answer, Opened):
-            self._total_frames = answer.total_frames
+            self._opened = answer
         elif isinstance(answer, Opening):
             source = self._redactor.clean(self._settings.source)
             log.debug("%s: opening with OpenCV %s, libavcodec %s", source, answer.opencv, answer.ffmpeg)

@@ -171,6 +171,10 @@ class SyntheticSource:
         return self._realtime
 
     @property
+    def stills(self) -> bool:
+        return False
+
+    @property
     def process_ids(self) -> tuple[int, ...]:
         return ()
 

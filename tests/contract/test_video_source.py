@@ -101,6 +101,31 @@ def test_it_says_live_before_the_first_picture_and_ends_once_as_finished(run: Ru
     assert ending(events).state is CameraState.FINISHED
 
 
+async def test_what_came_after_the_last_picture_is_told_at_the_end(folder: Path, tmp_path: Path) -> None:
+    for number in range(8):
+        whole = (folder / f"{number}.png").read_bytes()
+        (tmp_path / f"{number}.png").write_bytes(whole if number < 6 else b"damaged")
+    events = await collect(source_for(tmp_path))
+    end = ending(events)
+    assert (len(pictures(events)), end.lost_before, end.unusable_before) == (6, 0, 2)
+
+
+async def test_a_source_that_has_nothing_to_show_tells_how_much_was_unusable(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.png").write_bytes(b"damaged")
+    end = ending(await collect(source_for(tmp_path)))
+    assert (end.state, end.unusable_before) == (CameraState.INVALID_INPUT, 3)
+
+
+async def test_only_a_folder_that_is_not_played_in_real_time_is_stills(clip: Path, folder: Path) -> None:
+    scene_url = "synthetic:plaza?width=64&height=48&seconds=1"
+    cases: list[tuple[Path | str, bool]] = [(folder, False), (folder, True), (clip, False), (scene_url, False)]
+    sources = [source_for(source, realtime=realtime) for source, realtime in cases]
+    seen = await asyncio.gather(*(collect(source) for source in sources))
+    assert [source.stills for source in sources] == [True, False, False, False]
+    assert [picture.media_ms for picture in pictures(seen[0])] == [40.0 * n for n in range(COUNT)]
+
+
 async def test_a_source_closed_before_it_began_gives_nothing(make: Make) -> None:
     source = make()
     await source.close()

@@ -68,6 +68,7 @@ class Pictures:
     ) -> None:
         self.count, self.period_s, self.live = count, 1 / fps, live
         self.total_frames: int | None = count
+        self.stills = False
         self.process_ids: tuple[int, ...] = ()
         self.waiting: list[StateChange] = []
         self.first_s = 0.0

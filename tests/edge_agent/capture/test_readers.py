@@ -204,7 +204,7 @@ def test_a_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
     (tmp_path / "sub.png").mkdir()
     shots = read_clip(tmp_path)
     assert [number_of(shot.image) for shot in shots] == list(range(7))
-    assert [shot.media_ms for shot in shots] == [None] * 7
+    assert [shot.media_ms for shot in shots] == [40.0 * n for n in range(7)]
 
 
 def test_a_damaged_picture_in_a_folder_is_counted_and_the_others_are_read(tmp_path: Path) -> None:
