@@ -12,6 +12,7 @@ import typer.main
 
 from foveate.broker import DEFAULT_PORT, DEFAULT_PORT_V3
 from foveate.cli import app
+from pipeline.errors import FoveateError
 from pipeline.transport.matching import filter_fault, matches
 from pipeline.wire import topics
 
@@ -109,3 +110,10 @@ def test_the_mosquitto_commands_reach_our_broker_with_the_right_version_and_hear
         assert int(given["-p"]) == {"mqttv5": DEFAULT_PORT, "mqttv311": DEFAULT_PORT_V3}[given["-V"]]
         versions.add(given["-V"])
     assert versions == {"mqttv5", "mqttv311"}
+
+
+def test_the_readme_explains_every_exit_code() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    explained = set(map(int, re.findall(r"^\| (\d) \| .+ \|$", text, re.MULTILINE)))
+    kinds = {FoveateError, *FoveateError.__subclasses__()}
+    assert explained == {0} | {kind.exit_code for kind in kinds}
