@@ -64,9 +64,7 @@ class VideoSource(Protocol):
 
     @property
     def stills(self) -> bool:
-        """Pictures that have nothing to do with each other in time: a folder that is not played in real time. Known
-        when the first picture is handed over.
-        """
+        """Pictures that have nothing to do with each other in time: a folder that is not played in real time."""
         ...
 
     @property

@@ -181,12 +181,12 @@ class Pump:
 
     def _read_all(self, reader: "Reader") -> tuple[Over | None, int]:
         from edge_agent.capture.outbox import Pacer
-        from edge_agent.capture.readers import FolderReader, Shot
+        from edge_agent.capture.readers import Shot
 
         pacer = Pacer(reader.fps_hz, CLOCK) if self._order.realtime and not self._live else None
         pictures = 0
         self._usable_at_s = CLOCK.now_s()
-        self._outbox.opened(Opened(reader.total_frames, isinstance(reader, FolderReader)))
+        self._outbox.opened(Opened(reader.total_frames))
         while not self._stopping.is_set():
             self._reading_since_s = CLOCK.now_s()
             shot = reader.read()

@@ -40,12 +40,9 @@ class Opening(msgspec.Struct, frozen=True, tag="opening"):
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
-    """The source is open; ``total_frames`` is what its header says, None where that makes no sense. ``pictures``: it is
-    a folder of them.
-    """
+    """The source is open; ``total_frames`` is what its header says, None where that makes no sense."""
 
     total_frames: int | None
-    pictures: bool = False
 
 
 class Picture(msgspec.Struct, frozen=True, tag="picture"):

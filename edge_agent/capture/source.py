@@ -1,12 +1,14 @@
 """A source that a reader process reads: states, watch over the pictures, and coming back."""
 
 import asyncio
+import functools
 import logging
 import os
 import random
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from edge_agent.capture.address import Address, Redactor, SourceKind
 from edge_agent.capture.base import Captured, CaptureEvent, Ended, StateChange
@@ -34,7 +36,7 @@ class ProcessSource:
         self._redactor = Redactor(settings)
         self._backoff = Backoff(settings.reconnect_first_s, settings.reconnect_most_s, jitter)
         self._noise = NoiseMeter()
-        self._opened = Opened(None)
+        self._total_frames: int | None = None
         self._closing = False
         self._changing_reader = asyncio.Lock()
         self._reader: ReaderProcess | None = None
@@ -53,15 +55,19 @@ class ProcessSource:
 
     @property
     def stills(self) -> bool:
-        return self._opened.pictures and not self._settings.realtime
+        return not self.live and self._is_folder
 
     @property
     def total_frames(self) -> int | None:
-        return self._opened.total_frames
+        return self._total_frames
 
     @property
     def process_ids(self) -> tuple[int, ...]:
         return () if self._reader is None else (self._reader.pid,)
+
+    @functools.cached_property
+    def _is_folder(self) -> bool:
+        return Path(self._address.target).is_dir()
 
     @property
     def noise_lines(self) -> int:
@@ -181,7 +187,7 @@ class ProcessSource:
 
     def _note(self, answer: Opening | Opened | Idle) -> None:
         if isinstance(answer, Opened):
-            self._opened = answer
+            self._total_frames = answer.total_frames
         elif isinstance(answer, Opening):
             source = self._redactor.clean(self._settings.source)
             log.debug("%s: opening with OpenCV %s, libavcodec %s", source, answer.opencv, answer.ffmpeg)
