@@ -77,7 +77,7 @@ class Analysis:
 
     def _decide(self, entry: Entry, work: Work, pending: Pending) -> OffloadDecision:
         context = self._context
-        outlook = context.tools.uplink.outlook(context.settings.offload.tail_deviations)
+        outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
         settle_at_s = pending.deadline_s - context.tools.settle_margin_s
         return self._policy.decide(
             OffloadView(
@@ -85,7 +85,7 @@ class Analysis:
                 remaining_ms=(settle_at_s - context.tools.clock.now_s()) * 1000,
                 round_trip_ms=outlook.round_trip_ms,
                 expected_bytes=self._expected_bytes,
-                tokens_bytes=None if context.patient else outlook.tokens_bytes,
+                tokens_bytes=outlook.tokens_bytes,
                 since_full_frame_s=self._since_full_frame_s(work.scene_s),
                 reachable=outlook.reachable,
                 unreachable_reason=outlook.reason,
@@ -127,5 +127,4 @@ class Analysis:
             jpeg=data,
             settle_at_s=deadline_s - context.tools.settle_margin_s,
             weight=context.settings.weight,
-            patient=context.patient,
         )

@@ -41,7 +41,7 @@ class Camera:
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self._work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow)
-        tools.uplink.register(settings.name, self)
+        tools.uplink.register(settings.name, self, weight=settings.weight, patient=not source.live)
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from edge_agent.settings import UplinkSettings
 from pipeline.frames import FrameKey
@@ -14,10 +15,7 @@ from pipeline.wire.messages import Reply, Request, WireCrop
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
-
-    A ``patient`` question waits for its turn, and its camera with it; another one is displaced by a newer one.
-    """
+    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock."""
 
     key: FrameKey
     kind: str
@@ -27,7 +25,6 @@ class Question:
     jpeg: bytes
     settle_at_s: float
     weight: float
-    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +35,22 @@ class Answer:
     reply: Reply
     round_trip_ms: float
     network_ms: float
+
+
+class AnswerListener(Protocol):
+    """A camera that asks. Called on the event loop, at most once for each question: a question whose time runs out is
+    settled by the camera's own clock, and its answer may still come late.
+    """
+
+    def sent(self, key: FrameKey, size_bytes: int) -> None:
+        """The question is on its way; ``size_bytes`` is the whole payload."""
+        ...
+
+    def answered(self, answer: Answer) -> None: ...
+
+    def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
+        """The answer will not come: ``shed`` where the way was busy rather than down."""
+        ...
 
 
 def request_message(

@@ -64,7 +64,7 @@ class UplinkSettings:
 
     tier: str = "cloud"
     model: str = "nanodet-g"
-    uplink_kbps: float | None = 600.0
+    uplink_kbps: float | None = None
     burst_s: float = 2.0
     in_flight: int = 2
     min_score: float = 0.5

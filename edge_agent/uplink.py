@@ -11,16 +11,14 @@ import itertools
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from edge_agent.questions import Answer, Question, request_message
+from edge_agent.questions import Answer, AnswerListener, Question, request_message
 from edge_agent.settings import UplinkSettings
 from edge_agent.workers import WorkerDirectory
-from pipeline.frames import FrameKey
 from pipeline.metrics.windows import Rate
-from pipeline.policies.breaker import Breaker, Circuit
+from pipeline.policies.breaker import Breaker, Circuit, HoldBack
 from pipeline.policies.latency import DurationEstimate
-from pipeline.policies.tokens import TokenBucket
+from pipeline.policies.tokens import SharedBudget
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, PublishStatus, Transport
 from pipeline.wire import topics
@@ -28,28 +26,14 @@ from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state
 from pipeline.wire.messages import Refusal, Reply
 
 _NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
-"""Refusals that say the way is down, as opposed to busy."""
-
-
-class AnswerListener(Protocol):
-    """A camera that asks. Called on the event loop, at most once for each question: a question whose time runs out is
-    settled by the camera's own clock, and its answer may still come late.
-    """
-
-    def sent(self, key: FrameKey, size_bytes: int) -> None:
-        """The question is on its way; ``size_bytes`` is the whole payload."""
-        ...
-
-    def answered(self, answer: Answer) -> None: ...
-
-    def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
-        """The answer will not come: ``shed`` where the way was busy rather than down."""
-        ...
+"""Refusals that say the way is down."""
+_BUSY = frozenset({Refusal.QUEUE_FULL, Refusal.INFEASIBLE, Refusal.EXPIRED})
+"""Refusals that say the worker has too much to do: the camera holds back for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a camera may expect of the cloud right now."""
+    """What a camera may expect of the cloud right now; ``reachable`` False with a reason where it need not ask."""
 
     reachable: bool
     reason: str
@@ -69,8 +53,11 @@ class _Lane:
     """One camera's part of the uplink."""
 
     listener: AnswerListener
+    weight: float
+    patient: bool
     in_flight: int = 0
     waiting: Question | None = None
+    hold: HoldBack = field(default_factory=HoldBack)
     landed: asyncio.Event = field(default_factory=asyncio.Event)
     rate: Rate = field(default_factory=lambda: Rate(10.0))
 
@@ -84,7 +71,7 @@ class Uplink:
         self._flights: dict[bytes, _Flight] = {}
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
-        self._tokens = TokenBucket.full(settings.uplink_kbps, settings.burst_s, clock.now_s())
+        self._budget = self._full_budget()
         self._round_trip, self._measured_at_s = DurationEstimate(), float("-inf")
         self._kick = asyncio.Event()
         self.workers = WorkerDirectory()
@@ -93,9 +80,17 @@ class Uplink:
         control.subscribe(topics.reply(agent), self._on_reply)
         control.subscribe(topics.ANY_WORKER, self._on_worker, qos=1)
 
-    def register(self, camera: str, listener: AnswerListener) -> None:
-        """Open a camera's lane; once, before it asks."""
-        self._lanes[camera] = _Lane(listener)
+    def register(self, camera: str, listener: AnswerListener, *, weight: float = 1.0, patient: bool = False) -> None:
+        """Open a camera's lane; once, before anybody asks. ``weight`` is its share of the budget, beside the others'.
+
+        A ``patient`` camera's questions wait for their turn, for bytes and for a busy worker, and it with them.
+        """
+        self._lanes[camera] = _Lane(listener, weight, patient)
+        self._budget = self._full_budget()
+
+    def _full_budget(self) -> SharedBudget:
+        weights = {camera: lane.weight for camera, lane in self._lanes.items()}
+        return SharedBudget.full(self._settings.uplink_kbps, self._settings.burst_s, weights, self._clock.now_s())
 
     @property
     def circuit(self) -> Circuit:
@@ -105,16 +100,18 @@ class Uplink:
         """What the camera has sent up lately."""
         return self._lanes[camera].rate.bytes_per_s(self._clock.now_s())
 
-    def outlook(self, deviations: float) -> Outlook:
-        """What to expect now; the predicted round trip is the mean plus ``deviations`` deviations."""
-        now_s = self._clock.now_s()
-        self._tokens = self._tokens.at(now_s)
+    def outlook(self, camera: str, deviations: float) -> Outlook:
+        """What a camera may expect now; the predicted round trip is the mean plus ``deviations`` deviations."""
+        now_s, lane = self._clock.now_s(), self._lanes[camera]
+        self._budget = self._budget.at(now_s)
         reason = self._obstacle(now_s)
+        if not reason and not lane.patient and not lane.hold.allows(now_s):
+            reason = "busy"
         # An estimate that keeps everything back would never be renewed: an old one counts as unknown, so that now and
         # then a request goes out as a probe.
         fresh = now_s - self._measured_at_s < self._settings.probe_every_s
         round_trip = self._round_trip.tail_ms(deviations) if fresh else None
-        return Outlook(not reason, reason, round_trip, self._tokens.available_bytes())
+        return Outlook(not reason, reason, round_trip, None if lane.patient else self._budget.available_bytes(camera))
 
     def _obstacle(self, now_s: float) -> str:
         if not self._bulk.state.connected:
@@ -126,15 +123,39 @@ class Uplink:
     async def ask(self, question: Question) -> None:
         """Send a question, or let it wait for its turn. The listener hears of the outcome."""
         lane = self._lanes[question.key.camera]
-        while question.patient and lane.in_flight >= self._settings.in_flight:
-            lane.landed.clear()
-            await lane.landed.wait()
-        if lane.in_flight < self._settings.in_flight:
+        hindrance = await self._turn(lane, question) if lane.patient else self._held(lane)
+        if hindrance:
+            self._give_up(question, hindrance, shed=True)
+        elif lane.in_flight < self._settings.in_flight:
             await self._send(lane, question)
-            return
-        displaced, lane.waiting = lane.waiting, question
+        else:
+            self._displace(lane, "displaced")
+            lane.waiting = question
+
+    def _held(self, lane: _Lane) -> str:
+        return "" if lane.hold.allows(self._clock.now_s()) else "busy"
+
+    def _displace(self, lane: _Lane, reason: str) -> None:
+        displaced, lane.waiting = lane.waiting, None
         if displaced is not None:
-            self._give_up(displaced, "displaced", shed=True)
+            self._give_up(displaced, reason, shed=True)
+
+    async def _turn(self, lane: _Lane, question: Question) -> str:
+        """Wait until a patient question may go; why it may not within half of its time, which others wait for too."""
+        last_s = (self._clock.now_s() + question.settle_at_s) / 2
+        while True:
+            while lane.in_flight >= self._settings.in_flight:
+                lane.landed.clear()
+                await lane.landed.wait()
+            now_s = self._clock.now_s()
+            self._budget = self._budget.at(now_s)
+            held_s = max(0.0, lane.hold.until_s - now_s)
+            wait_s = max(held_s, self._budget.wait_s(question.key.camera, len(question.jpeg)))
+            if wait_s <= 0:
+                return ""
+            if now_s + wait_s > last_s:
+                return "busy" if held_s == wait_s else "budget"
+            await asyncio.sleep(max(0.01, wait_s))
 
     async def _send(self, lane: _Lane, question: Question) -> None:
         now_s = self._clock.now_s()
@@ -152,7 +173,7 @@ class Uplink:
             self._not_sent(correlation, status)
             return
         size_bytes = len(message.payload)
-        self._tokens = self._tokens.take(size_bytes)
+        self._budget = self._budget.at(now_s).take(question.key.camera, size_bytes)
         lane.rate.add(now_s, size_bytes)
         lane.listener.sent(question.key, size_bytes)
         self.counters["sent"] += 1
@@ -196,22 +217,32 @@ class Uplink:
         round_trip_ms = (now_s - flight.sent_at_s) * 1000
         self._round_trip, self._measured_at_s = self._round_trip.add(round_trip_ms), now_s
         self._breaker = self._breaker.answered()
+        lane = self._lanes[flight.question.key.camera]
+        lane.hold = lane.hold.answered()
         self.counters["late" if flight.missed else "answered"] += 1
         network_ms = max(0.0, round_trip_ms - reply.total_ms)
-        lane = self._lanes[flight.question.key.camera]
         lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
 
     def _fits(self, reply: Reply, question: Question) -> bool:
-        """Whether a reply is for this very frame and, unless it refuses, tells of each of its crops."""
+        """Whether a reply tells of each crop of this very frame, or refuses.
+
+        The correlation data says which question is refused: a worker that could not read it does not know its key.
+        """
+        if reply.refused is not None:
+            return reply.agent == self._agent
         key = question.key
-        same = reply.key == (self._agent, key.camera, key.epoch, key.seq)
-        return same and (reply.refused is not None or len(reply.detections) == len(question.crops))
+        return reply.key == (self._agent, key.camera, key.epoch, key.seq) and len(reply.detections) == len(
+            question.crops
+        )
 
     def _refused(self, flight: _Flight, refusal: Refusal, now_s: float) -> None:
         down = refusal in _NO_ROUTE
         self._breaker = self._breaker.missed(now_s) if down else self._breaker.answered()
         self.counters[f"refused_{refusal.value}"] += 1
         lane = self._lanes[flight.question.key.camera]
+        if refusal in _BUSY:
+            lane.hold = lane.hold.refused(now_s)
+            self._displace(lane, "busy")
         lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
 
     def _land(self, flight: _Flight) -> None:

@@ -129,7 +129,12 @@ class CameraKeys(Keys):
     patience_ms: float = key(
         _CAMERA.patience_ms, "How long a file that is read as fast as can be waits for the cloud", gt=0, le=600_000
     )
-    weight: float = key(_CAMERA.weight, "Importance against the other cameras", gt=0, le=1000)
+    weight: float = key(
+        _CAMERA.weight,
+        "Its part of the uplink budget, and its rank in a worker's queue, against the other cameras'",
+        gt=0,
+        le=1000,
+    )
     mode: Mode = key(_CAMERA.mode, "Ask the cloud where it pays (adaptive), never, or for every analysed frame")
     roi: Roi = key(_CAMERA.roi, "Where to look: a box [x1, y1, x2, y2] or points [[x, y], ...]; empty for everywhere")
     masks: tuple[Mask, ...] = key(_CAMERA.masks, "Where not to look: a list of boxes or of lists of points")

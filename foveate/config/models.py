@@ -82,7 +82,11 @@ class UplinkKeys(Keys):
 
     tier: Level = key(_UPLINK.tier, "Tier of the workers that are asked")
     model: Level | None = key(None, "Model that is asked for; `models.cloud.name` where it is left out")
-    uplink_kbps: float | None = key(_UPLINK.uplink_kbps, "Budget of all cameras; null for no limit", gt=0)
+    uplink_kbps: float | None = key(
+        _UPLINK.uplink_kbps,
+        "Budget of all cameras, shared by their `weight`; null for no limit; 600 for a link with a price",
+        gt=0,
+    )
     burst_s: float = key(_UPLINK.burst_s, "How much unused budget is saved up, in seconds of it", gt=0, le=600)
     in_flight: int = key(_UPLINK.in_flight, "Requests under way per camera, at most", ge=1, le=64)
     min_score: float = key(_UPLINK.min_score, "Score that the larger model must reach", ge=0, le=1)

@@ -1,4 +1,4 @@
-"""A circuit breaker for the way to the cloud: after some misses in a row, ask only now and then."""
+"""Keeping back from the way to the cloud: a circuit breaker where it is down, a pause where it is busy."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -44,3 +44,28 @@ class Breaker:
         if self.circuit is Circuit.CLOSED and misses < self.misses_to_open:
             return replace(self, misses=misses)
         return replace(self, circuit=Circuit.OPEN, misses=misses, since_s=now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldBack:
+    """How long a camera asks nothing after a worker was too busy for it: ``first_s``, doubling up to ``most_s``."""
+
+    first_s: float = 0.05
+    most_s: float = 2.0
+    delay_s: float = 0.0
+    until_s: float = float("-inf")
+
+    def allows(self, now_s: float) -> bool:
+        """Whether a request may be sent now."""
+        return now_s >= self.until_s
+
+    def refused(self, now_s: float) -> "HoldBack":
+        """The state after a refusal; one that comes while holding back already tells nothing new."""
+        if not self.allows(now_s):
+            return self
+        delay_s = min(self.most_s, max(self.first_s, 2 * self.delay_s))
+        return replace(self, delay_s=delay_s, until_s=now_s + delay_s)
+
+    def answered(self) -> "HoldBack":
+        """The state after an answer: there is room."""
+        return replace(self, delay_s=0.0, until_s=float("-inf"))

@@ -1,38 +1,77 @@
-"""A token bucket in bytes: the uplink budget."""
+"""The uplink budget: one token bucket in bytes per camera, filled from one rate.
 
+A camera's bucket has its weight's share of the rate and of the burst. What a full bucket does not need flows to the
+others by weight, so that silence is lent, and nobody's storm takes what another one is due.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class TokenBucket:
-    """``rate_bytes_s`` bytes per second, at most ``burst_bytes`` saved up; ``rate_bytes_s`` None is no limit."""
+class Share:
+    """One camera's bucket."""
 
-    rate_bytes_s: float | None
+    weight: float
     burst_bytes: float
     level_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBudget:
+    """``rate_bytes_s`` bytes per second for all; None is no limit. ``shares`` are the buckets by camera."""
+
+    rate_bytes_s: float | None
+    shares: Mapping[str, Share]
     at_s: float
 
     @classmethod
-    def full(cls, rate_kbps: float | None, burst_s: float, now_s: float) -> "TokenBucket":
-        """A full bucket for a budget in kbit/s that can save up ``burst_s`` seconds."""
-        rate = None if rate_kbps is None else rate_kbps * 1000 / 8
-        burst = 0.0 if rate is None else rate * burst_s
-        return cls(rate, burst, burst, now_s)
+    def full(
+        cls, rate_kbps: float | None, burst_s: float, weights: Mapping[str, float], now_s: float
+    ) -> "SharedBudget":
+        """Full buckets for a budget in kbit/s that can save up ``burst_s`` seconds; weights are above 0."""
+        if rate_kbps is None:
+            return cls(None, {}, now_s)
+        rate, total = rate_kbps * 1000 / 8, sum(weights.values())
+        bursts = {name: rate * burst_s * weight / total for name, weight in weights.items()}
+        return cls(rate, {name: Share(weights[name], burst, burst) for name, burst in bursts.items()}, now_s)
 
-    def at(self, now_s: float) -> "TokenBucket":
-        """The bucket filled up to ``now_s``."""
+    def at(self, now_s: float) -> "SharedBudget":
+        """The buckets filled up to ``now_s``."""
+        if self.rate_bytes_s is None or now_s <= self.at_s:
+            return self
+        inflow_bytes = self.rate_bytes_s * (now_s - self.at_s)
+        shares, filling = dict(self.shares), dict(self.shares)
+        while filling and inflow_bytes > 0:
+            per_weight = inflow_bytes / sum(share.weight for share in filling.values())
+            filled = {n: s for n, s in filling.items() if s.burst_bytes - s.level_bytes <= per_weight * s.weight}
+            for name, share in filled.items():
+                shares[name] = replace(share, level_bytes=share.burst_bytes)
+                inflow_bytes -= share.burst_bytes - share.level_bytes
+                del filling[name]
+            if not filled:
+                for name, share in filling.items():
+                    shares[name] = replace(share, level_bytes=share.level_bytes + per_weight * share.weight)
+                break
+        return replace(self, shares=shares, at_s=now_s)
+
+    def available_bytes(self, name: str) -> float | None:
+        """What a camera may send now. None is anything: no limit, or a full bucket, whose burst one may exceed."""
+        if self.rate_bytes_s is None:
+            return None
+        share = self.shares[name]
+        return None if share.level_bytes >= share.burst_bytes else share.level_bytes
+
+    def wait_s(self, name: str, size_bytes: float) -> float:
+        """The shortest time after which a camera may send so much: that for which nobody else needs anything."""
+        if self.rate_bytes_s is None:
+            return 0.0
+        share = self.shares[name]
+        return max(0.0, min(size_bytes, share.burst_bytes) - share.level_bytes) / self.rate_bytes_s
+
+    def take(self, name: str, size_bytes: float) -> "SharedBudget":
+        """The budget after a camera's ``size_bytes``; its level may go below zero when an estimate was too low."""
         if self.rate_bytes_s is None:
             return self
-        level = min(self.burst_bytes, self.level_bytes + self.rate_bytes_s * max(0.0, now_s - self.at_s))
-        return replace(self, level_bytes=level, at_s=max(self.at_s, now_s))
-
-    def available_bytes(self) -> float | None:
-        """What may go now. None is anything: there is no limit, or the bucket is full and one may exceed its burst."""
-        full = self.rate_bytes_s is None or self.level_bytes >= self.burst_bytes
-        return None if full else self.level_bytes
-
-    def take(self, size_bytes: float) -> "TokenBucket":
-        """The bucket after ``size_bytes``; the level may go below zero when an estimate was too low."""
-        if self.rate_bytes_s is None:
-            return self
-        return replace(self, level_bytes=self.level_bytes - size_bytes)
+        share = self.shares[name]
+        return replace(self, shares={**self.shares, name: replace(share, level_bytes=share.level_bytes - size_bytes)})

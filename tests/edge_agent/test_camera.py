@@ -235,8 +235,9 @@ def test_a_busy_workers_refusal_makes_the_edges_answer_final_at_once(refusal: Re
     made = run_virtual(play(Pictures(5), deeds=[Deed(delay_s=0.02, refused=refusal)]))
     assert_sound(made, captured=5)
     assert set(made.origins()) == {Origin.EDGE_SHED}
-    assert {result.reason for result in made.results()} == {refusal.value}
-    assert {result.timings_ms.total for result in made.results()} == {30.0}
+    totals_ms = {result.reason: result.timings_ms.total for result in made.results()}
+    assert totals_ms.pop(refusal.value) == 30.0
+    assert totals_ms in ({}, {"busy": 10.0})
 
 
 def test_a_worker_that_is_stopping_is_no_reason_to_call_the_answer_shed() -> None:

@@ -13,7 +13,7 @@ from foveate.config.camera import CameraEntry
 from foveate.config.document import parse_document
 from foveate.config.fields import Keys
 from foveate.config.load import configure
-from foveate.config.models import Configuration, EmbeddedKeys, TlsKeys, UplinkKeys, WorkerKeys
+from foveate.config.models import Configuration, EmbeddedKeys, TlsKeys, WorkerKeys
 from foveate.config.settings import (
     agent_settings,
     default_agent_name,
@@ -181,8 +181,8 @@ def test_the_model_asked_for_is_the_one_served_unless_said_otherwise() -> None:
 
 
 def test_no_limit_for_the_uplink_is_written_null() -> None:
-    assert agent_settings(read("uplink: {uplink_kbps: null}")).uplink.uplink_kbps is None
-    assert UplinkKeys().uplink_kbps is not None
+    assert agent_settings(read("uplink: {burst_s: 1}")).uplink.uplink_kbps is None
+    assert agent_settings(read("uplink: {uplink_kbps: 600}")).uplink.uplink_kbps == 600
 
 
 def test_the_embedded_broker_is_reached_on_this_machine_wherever_it_listens() -> None:

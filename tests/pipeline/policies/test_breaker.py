@@ -1,13 +1,14 @@
-"""The circuit breaker: a way that is down is asked now and then, and used again at the first answer."""
+"""A way that is down is asked now and then, and used again at the first answer; a busy one is left alone a while."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hypothesis import settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pipeline.policies.breaker import Breaker, Circuit
+from pipeline.policies.breaker import Breaker, Circuit, HoldBack
 
 
 def missed(times: int, at_s: float = 0.0) -> Breaker:
@@ -109,3 +110,18 @@ class BreakerMachine(RuleBasedStateMachine):
 
 TestBreaker = BreakerMachine.TestCase
 TestBreaker.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 3.0), st.booleans()), max_size=40))
+def test_a_busy_worker_is_left_alone_ever_longer_but_never_beyond_the_most(moves: list[tuple[float, bool]]) -> None:
+    hold, now_s = HoldBack(first_s=0.05, most_s=2.0), 0.0
+    for gap_s, answered in moves:
+        now_s += gap_s
+        before, held = hold, not hold.allows(now_s)
+        hold = hold.answered() if answered else hold.refused(now_s)
+        if answered:
+            assert hold.allows(now_s)
+        elif held:
+            assert hold == before
+        else:
+            assert hold.until_s - now_s == pytest.approx(min(2.0, 2 * before.delay_s or 0.05))
