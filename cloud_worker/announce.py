@@ -1,17 +1,21 @@
 """The worker's retained state: online at every connect, refreshed by a heartbeat, offline at the end."""
 
 import asyncio
+import math
 from collections.abc import Callable
 
 import msgspec
 
+from pipeline.timing import Clock
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
 from pipeline.wire import topics
 from pipeline.wire.codec import encode_worker_state
-from pipeline.wire.messages import WorkerState
+from pipeline.wire.messages import WorkerModel, WorkerState
 
 LOOK_S = 1.0
 """How often a change of state is looked for, and so the most often it is announced."""
+MISSED_BEATS = 3
+"""Agents take a worker that missed so many for gone, and a broker that honours the expiry forgets that it was there."""
 OFFLINE_KEPT_S = 24 * 3600
 """Worker ids are new with every start: a broker that honours the expiry forgets those of the past."""
 
@@ -22,25 +26,22 @@ def offline(worker: str) -> Outgoing:
 
 
 def worth_telling(told: WorkerState, now: WorkerState) -> bool:
-    """Whether a state differs from the announced one in what an agent decides by.
+    """Whether a state differs so much from the announced one that it cannot wait for the next heartbeat."""
+    return _gist(told) != _gist(now)
 
-    That is: another set of models, a queue that crossed half of its capacity, or a run time that moved by a quarter.
-    """
-    if (told.online, told.models) != (now.online, now.models):
-        return True
-    if (2 * told.queue_length >= told.queue_capacity) != (2 * now.queue_length >= now.queue_capacity):
-        return True
-    before_ms, after_ms = told.infer_ms_p95, now.infer_ms_p95
-    if before_ms is None or after_ms is None:
-        return before_ms is not after_ms
-    return abs(after_ms - before_ms) > 0.25 * before_ms
+
+def _gist(state: WorkerState) -> tuple[bool, list[WorkerModel], bool]:
+    return state.online, state.models, state.queue_length >= state.queue_capacity
 
 
 class Announcer:
     """Publishes what ``state`` returns. ``birth`` belongs into the transport's ``on_connect``."""
 
-    def __init__(self, transport: Transport, state: Callable[[], WorkerState], heartbeat_s: float) -> None:
+    def __init__(
+        self, transport: Transport, state: Callable[[], WorkerState], heartbeat_s: float, clock: Clock
+    ) -> None:
         self._transport = transport
+        self._clock = clock
         self._state = state
         self._heartbeat_s = heartbeat_s
         self._beat = 0
@@ -53,15 +54,14 @@ class Announcer:
 
     async def run(self) -> None:
         """Repeat the announcement with every heartbeat, and sooner when it is worth telling; until cancelled."""
-        loop = asyncio.get_running_loop()
-        next_beat_s = loop.time() + self._heartbeat_s
+        next_beat_s = self._clock.now_s() + self._heartbeat_s
         while True:
-            await asyncio.sleep(min(LOOK_S, self._heartbeat_s))
-            due = loop.time() >= next_beat_s
+            await asyncio.sleep(min(LOOK_S, max(0.001, next_beat_s - self._clock.now_s())))
+            due = self._clock.now_s() >= next_beat_s
             if not due and (self._told is None or not worth_telling(self._told, self._state())):
                 continue
             if due:
-                next_beat_s = loop.time() + self._heartbeat_s
+                next_beat_s = self._clock.now_s() + self._heartbeat_s
                 self._beat += 1
             if self._transport.state.connected:
                 await self.birth()
@@ -72,5 +72,5 @@ class Announcer:
 
 
 def _announcement(state: WorkerState) -> Outgoing:
-    kept_s = None if state.online else OFFLINE_KEPT_S
+    kept_s = math.ceil(MISSED_BEATS * state.heartbeat_s) if state.online else OFFLINE_KEPT_S
     return Outgoing(topics.worker(state.worker), encode_worker_state(state), qos=1, retain=True, expiry_s=kept_s)

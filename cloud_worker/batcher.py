@@ -21,6 +21,9 @@ from pipeline.wire.messages import Refusal
 
 SHORTEST_SLEEP_S = 1e-4
 """Timers may fire a rounding error early; without a floor that would spin."""
+HUNG_S = 10.0
+HUNG_TIMES = 20.0
+"""A run of the model that takes longer than this, and than so many times its predicted time, hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class _Run:
     taken_s: float
     company_since_s: float | None
     expected_end_s: float
+    hung_at_s: float = float("inf")
 
 
 class Batcher:
@@ -81,7 +85,7 @@ class Batcher:
         self._idle = asyncio.Event()
         self._idle.set()
         self._run: _Run | None = None
-        self._company_since_s: float | None = None
+        self._company: tuple[tuple[str, Size], float] | None = None
         self._reasons: dict[BatchReason, int] = dict.fromkeys(BatchReason, 0)
 
     @property
@@ -133,6 +137,11 @@ class Batcher:
             for job in list(self._run.jobs):
                 self._finish(self._run, job, refused, 0.0)
 
+    @property
+    def hangs(self) -> bool:
+        """Whether the model has been in one run for so long that nothing can be hoped from it."""
+        return self._run is not None and self._clock.now_s() > self._run.hung_at_s
+
     async def wait_idle(self) -> None:
         """Return once no batch is under way."""
         await self._idle.wait()
@@ -143,13 +152,16 @@ class Batcher:
             self._changed.clear()
             self.refuse_overdue()
             group = self._queue.ready_group()
+            kind = None if group is None else group.jobs[0].kind
+            if self._company is not None and self._company[0] != kind:
+                self._company = None  # those who waited for company have left
             if group is None:
                 await self._sleep_until(self._queue.earliest_deadline_s)
                 continue
             decision = self._policies.batch.decide(self._view(group))
             if isinstance(decision, Wait):
-                if self._company_since_s is None:
-                    self._company_since_s = self._clock.now_s()
+                if self._company is None:
+                    self._company = group.jobs[0].kind, self._clock.now_s()
                 await self._sleep_until(min(decision.until_s, group.jobs[0].deadline_s))
                 continue
             self._reasons[decision.reason] += 1
@@ -179,8 +191,9 @@ class Batcher:
         images = self._queue.take(jobs)
         model, bucket = jobs[0].kind
         predicted_s = self._latency.times(model, bucket, now_s).typical_s(len(jobs)) or 0.0
-        run = self._run = _Run(list(jobs), now_s, self._company_since_s, now_s + predicted_s)
-        self._company_since_s = None
+        company_since_s = None if self._company is None else self._company[1]
+        run = self._run = _Run(list(jobs), now_s, company_since_s, now_s + predicted_s)
+        self._company = None
         self._idle.clear()
         try:
             fault = await self._attempt(run, jobs, images)
@@ -204,6 +217,8 @@ class Batcher:
         """Run the model once and deliver; the fault instead where a larger batch failed."""
         started_s = self._clock.now_s()
         model, bucket = jobs[0].kind
+        predicted_s = self._latency.times(model, bucket, started_s).typical_s(len(jobs)) or 0.0
+        run.hung_at_s = started_s + max(HUNG_S, HUNG_TIMES * predicted_s)
         found = await self._models.detect(model, images, min(job.request.min_score for job in jobs))
         ended_s = self._clock.now_s()
         infer_ms = (ended_s - started_s) * 1e3

@@ -30,6 +30,7 @@ from pipeline.wire.messages import Refusal, WorkerModel, WorkerState
 
 REPLY_EXPIRY_S = 5
 """A reply later than this helps nobody's tracks."""
+LOOK_AT_MODEL_S = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -84,8 +85,9 @@ class WorkerService:
         models = ModelRunner(detectors, self._runners.model)
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._deliver)
         self._decoder = Decoder(self._queue, self._runners.decode, self._batcher.wake, self._spoilt)
-        self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s)
+        self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s, clock)
         self._stop = asyncio.Event()
+        self._hung = False
         self._received = 0
         self._answered = 0
         self._refused: Counter[str] = Counter()
@@ -123,7 +125,10 @@ class WorkerService:
         self._stop.set()
 
     async def run(self) -> None:
-        """Serve until ``stop``. A fault of any part ends the whole: FoveateError as it is, others in a group."""
+        """Serve until ``stop``. A fault of any part ends the whole: FoveateError as it is, others in a group.
+
+        A model that hangs is such a fault: the worker says goodbye and ends, for its supervisor to start it again.
+        """
         for topic_filter in self._filters:
             self._transport.subscribe(topic_filter, self._on_message)
         self._transport.on_connect(self._announcer.birth)
@@ -131,6 +136,7 @@ class WorkerService:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(part.run(), name=type(part).__name__) for part in parts]
+                tasks.append(group.create_task(self._watch_model(), name="watch"))
                 await self._stop.wait()
                 await self._wind_down()
                 for task in tasks:
@@ -143,6 +149,15 @@ class WorkerService:
         finally:
             self._runners.model.close()
             self._runners.decode.close()
+        if self._hung:
+            raise FoveateError("the model hangs in a run that should have ended long ago; start the worker again.")
+
+    async def _watch_model(self) -> None:
+        while not self._hung:
+            await asyncio.sleep(LOOK_AT_MODEL_S)
+            self._hung = self._batcher.hangs
+        logger.error("the model hangs; the worker gives up")
+        self.stop()
 
     async def _wind_down(self) -> None:
         limit_s = self._settings.stop_limit_s

@@ -5,16 +5,18 @@ import asyncio
 import msgspec
 import pytest
 
-from cloud_worker.announce import worth_telling
-from pipeline.timing import run_virtual
+from cloud_worker.announce import Announcer, worth_telling
+from pipeline.timing import LoopClock, run_virtual
 from pipeline.transport.base import Message
+from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.wire import topics
 from pipeline.wire.codec import decode_worker_state
 from pipeline.wire.messages import WorkerModel, WorkerState
+from tests.support.brokers import running
 from tests.support.detectors import ScriptedDetector
 from tests.support.workers import Bench, bench, make_request
 
-TOLD = WorkerState(worker="w", online=True, queue_length=1, queue_capacity=8, infer_ms_p95=20.0)
+TOLD = WorkerState(worker="w", online=True, queue_length=1, queue_capacity=4, infer_ms_p95=20.0)
 
 
 def watch(made: Bench) -> list[tuple[float, bool, WorkerState]]:
@@ -57,18 +59,52 @@ def test_the_beat_rises_with_every_heartbeat() -> None:
     run_virtual(scene())
 
 
-def test_a_run_time_that_becomes_known_is_told_within_a_second() -> None:
+def test_work_alone_makes_no_announcement_before_the_next_heartbeat() -> None:
     async def scene() -> None:
-        async with bench([ScriptedDetector()], heartbeat_s=60.0) as made:
+        async with bench([ScriptedDetector()], heartbeat_s=5.0) as made:
             seen = watch(made)
-            await asyncio.sleep(1.5)
-            await made.requester.send(make_request(1))
-            await asyncio.sleep(1.1)
-            assert [state.infer_ms_p95 for _, _, state in seen] == [None, pytest.approx(20)]
-            await asyncio.sleep(10)
-            assert len(seen) == 2
+            await asyncio.sleep(0.1)
+            for seq in range(100):
+                await made.requester.send(make_request(seq))
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)
+            assert [round(at_s) for at_s, _, _ in seen[1:]] == [5, 10]
+            assert seen[-1][2].infer_ms_p95 == pytest.approx(20)
 
     run_virtual(scene())
+
+
+def test_a_queue_that_is_full_and_one_that_has_room_again_are_told_within_a_second() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=lambda _batch: 3.0)
+        async with bench([detector], heartbeat_s=60.0, queue_capacity=2, max_batch=1) as made:
+            seen = watch(made)
+            await asyncio.sleep(0.1)
+            for seq in range(3):
+                await made.requester.send(make_request(seq, budget_ms=60_000.0))
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(10)
+            assert [state.queue_length for _, _, state in seen] == [0, 2, 1]
+            assert seen[1][0] < 1.5
+
+    run_virtual(scene())
+
+
+def test_a_broker_forgets_an_announcement_whose_worker_has_missed_three_heartbeats() -> None:
+    async def heard_after(silent_s: float) -> list[str]:
+        hub = MemoryHub()
+        worker, late = MemoryTransport(hub), MemoryTransport(hub)
+        seen: list[str] = []
+        late.subscribe(topics.ANY_WORKER, lambda message: seen.append(message.topic))
+        async with running(worker):
+            await Announcer(worker, lambda: TOLD, 5.0, LoopClock()).birth()
+            await asyncio.sleep(silent_s)
+            async with running(late):
+                await asyncio.sleep(0.1)
+        return seen
+
+    assert run_virtual(heard_after(14.9)) == [topics.worker("w")]
+    assert run_virtual(heard_after(15.1)) == []
 
 
 def test_the_birth_is_repeated_after_the_broker_was_away() -> None:
@@ -89,9 +125,9 @@ def test_the_birth_is_repeated_after_the_broker_was_away() -> None:
     [
         ({"queue_length": 3, "served": 99}, False),
         ({"queue_length": 4}, True),
-        ({"infer_ms_p95": 24.0}, False),
-        ({"infer_ms_p95": 26.0}, True),
-        ({"infer_ms_p95": None}, True),
+        ({"infer_ms_p95": 99.0}, False),
+        ({"infer_ms_p95": None}, False),
+        ({"online": False}, True),
         ({"models": [WorkerModel(name="m", version="2", label_set="x")]}, True),
     ],
 )

@@ -14,7 +14,7 @@ from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.admission import AdmissionBounds, DeadlineAdmission
-from pipeline.policies.batch import NoBatching
+from pipeline.policies.batch import BatchPolicy, FixedWindow, NoBatching
 from pipeline.timing import LoopClock, run_virtual
 from pipeline.wire.messages import Refusal
 from tests.support.workers import make_request
@@ -34,27 +34,33 @@ class SlowModels:
 class Stand:
     """A batcher with its queue, run on the current loop; ``outcomes`` are in the order of delivery."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: BatchPolicy | None = None, max_batch: int = 1) -> None:
         self.outcomes: list[tuple[int, Outcome, Durations]] = []
         self.queue = RequestQueue()
-        policies = Policies(DeadlineAdmission(), AdmissionBounds(8, 10**9), NoBatching(), max_batch=1)
+        policies = Policies(DeadlineAdmission(), AdmissionBounds(8, 10**9), batch or NoBatching(), max_batch)
         self.batcher = Batcher(policies, self.queue, SlowModels(), LoopClock(), self._deliver)
         self.task = asyncio.create_task(self.batcher.run())
 
     def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         self.outcomes.append((job.request.seq, outcome, spent))
 
-    def submit(self, seq: int, budget_s: float) -> Refused | None:
-        """Admit a job and hand in its picture at once."""
+    def submit(self, seq: int, budget_s: float, *, decoded: bool = True) -> Refused | None:
+        """Admit a job and hand in its picture, at once or after half a second."""
         now_s = asyncio.get_running_loop().time()
         address = ReplyAddress("foveate/v1/rep/a1", b"c")
         job = Job(make_request(seq), memoryview(b""), Size(64, 64), address, now_s, now_s + budget_s)
         refused = self.batcher.admit(job)
         if refused is None:
             assert self.queue.next_encoded() is job
-            assert self.queue.decoded(job, PICTURE)
-            self.batcher.wake()
+            if decoded:
+                self._decoded(job)
+            else:
+                asyncio.get_running_loop().call_later(0.5, self._decoded, job)
         return refused
+
+    def _decoded(self, job: Job) -> None:
+        assert self.queue.decoded(job, PICTURE)
+        self.batcher.wake()
 
 
 def test_the_rest_of_the_running_batch_is_ahead_of_a_newcomer() -> None:
@@ -120,6 +126,23 @@ def test_a_job_that_is_never_decoded_is_refused_when_its_time_is_up() -> None:
         assert isinstance(outcome, Refused)
         assert outcome.refusal is Refusal.EXPIRED
         assert (len(stand.queue), stand.queue.held_bytes) == (0, 0)
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+def test_the_wait_for_company_begins_anew_when_those_who_waited_have_left() -> None:
+    async def scene() -> None:
+        stand = Stand(FixedWindow(1.0), max_batch=2)
+        assert stand.submit(1, budget_s=0.05) is None
+        await asyncio.sleep(0.02)
+        assert stand.submit(2, budget_s=9.0, decoded=False) is None
+        await asyncio.sleep(3)
+        [(_, gone, _), (seq, answer, spent)] = stand.outcomes
+        assert isinstance(gone, Refused)
+        assert gone.refusal is Refusal.EXPIRED
+        assert (seq, type(answer)) == (2, Answered)
+        assert spent.batch_wait_ms == pytest.approx(500, abs=1)  # of the window's second one half went into decoding
         stand.task.cancel()
 
     run_virtual(scene())

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cloud_worker.announce import offline
-from pipeline.errors import ModelError
+from pipeline.errors import FoveateError, ModelError
 from pipeline.timing import run_virtual
 from pipeline.transport.base import Message, Outgoing
 from pipeline.wire import topics
@@ -418,6 +418,51 @@ def test_a_model_that_hangs_does_not_keep_a_stopped_worker() -> None:
             assert asyncio.get_running_loop().time() - started_s < 5
             await asyncio.sleep(0.1)
             assert made.requester.reply_to(held).refused is Refusal.STOPPING
+
+    run_virtual(scene())
+
+
+def test_a_worker_whose_model_hangs_says_goodbye_and_ends_with_a_fault() -> None:
+    """A supervisor starts it again; until then agents know that it is gone."""
+
+    async def scene() -> None:
+        made, runs_s = Bench(), [0.02, 0.02, 3600.0]
+        made.add_worker(ScriptedDetector(run_s=lambda _batch: runs_s.pop(0)))
+        requester = asyncio.ensure_future(made.requester.transport.run())
+        states: list[WorkerState | BadPayload] = []
+        made.requester.transport.subscribe(
+            topics.ANY_WORKER, lambda message: states.append(decode_worker_state(message.payload))
+        )
+        await made.connected()
+        for seq in range(3):
+            held = await made.requester.send(make_request(seq, budget_ms=9000.0))
+            await asyncio.sleep(0.1)
+        started_s = asyncio.get_running_loop().time()
+        with pytest.raises(FoveateError, match="the model hangs") as fault:
+            await made.tasks[0]
+        assert 10 <= asyncio.get_running_loop().time() - started_s < 15
+        assert fault.value.exit_code == 1  # not the code of a model that would fail again
+        await asyncio.sleep(0.1)
+        last = states[-1]
+        assert isinstance(last, WorkerState)
+        assert not last.online
+        assert made.requester.reply_to(held).refused is Refusal.STOPPING
+        requester.cancel()
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize("run_s", [0.4, 2.0])
+def test_a_model_that_is_merely_slow_is_left_alone(run_s: float) -> None:
+    async def scene() -> None:
+        runs_s = [run_s, run_s, 19 * run_s]
+        async with bench([ScriptedDetector(run_s=lambda _batch: runs_s.pop(0))], max_batch=1) as made:
+            for seq in range(3):
+                await made.requester.send(make_request(seq, budget_ms=600_000.0))
+                await asyncio.sleep(2 * run_s)
+            await asyncio.sleep(20 * run_s)
+            assert not made.tasks[0].done()
+            assert made.services[0].statistics().answered == 3
 
     run_virtual(scene())
 
