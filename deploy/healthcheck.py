@@ -1,8 +1,8 @@
 """Health checks of the container images: ``healthcheck.py edge|worker CONFIGURATION``; exit code 0 or 1.
 
 An edge is healthy while its status page says that it is ready. A worker is healthy while the broker has it announced as
-online. That ends with its will when its process or its connection is gone, with its own goodbye when its model hangs, and
-where the broker honours message expiry three heartbeats after the last one, whatever the cause.
+online. That ends with its will when its process or its connection is gone, with its own goodbye when its model hangs,
+and where the broker honours message expiry three heartbeats after the last one, whatever the cause.
 """
 
 import asyncio

@@ -52,15 +52,19 @@ def pack(regions: Sequence[Rect], settings: MosaicSettings) -> Layout:
     """Pack regions, the most wanted first, into the smallest picture that shows them at the wished scale.
 
     When they do not fit, the scale is lowered for all; when that would go below the least scale, the last ones are
-    left out. Raises ValueError without regions.
+    left out. A region that at the least scale is still larger than the picture is scaled by itself, so that others
+    fit beside it. Raises ValueError without regions.
     """
     if not regions:
         raise ValueError("no regions to pack")
     wanted = list(regions)
     while True:
+        caps = _caps(wanted, settings)
         scale = settings.scale
         while scale >= settings.least_scale:
-            layouts = [_shelves(wanted, scale, width, settings) for width in settings.widths_px]
+            layouts = [
+                _shelves(wanted, [min(scale, cap) for cap in caps], width, settings) for width in settings.widths_px
+            ]
             fitting = [layout for layout in layouts if layout is not None]
             if fitting:
                 return min(fitting, key=lambda layout: layout.size.width * layout.size.height)
@@ -78,14 +82,26 @@ def _rounded(height: int, settings: MosaicSettings) -> int:
     return -(-height // settings.step_px) * settings.step_px
 
 
-def _shelves(regions: Sequence[Rect], scale: float, width: int, settings: MosaicSettings) -> Layout | None:
+def _caps(regions: Sequence[Rect], settings: MosaicSettings) -> list[float]:
+    """The most that each region may be scaled: one too large for any picture gets its part of the height."""
+    width, height, least = settings.widths_px[-1], settings.most_height_px, settings.least_scale
+    huge = [region.width * least > width or region.height * least > height for region in regions]
+    part = max(height / (sum(huge) + (not all(huge))) - settings.gap_px, height / 4)
+    return [
+        min(width / region.width, part / region.height) if alone else float("inf")
+        for region, alone in zip(regions, huge, strict=True)
+    ]
+
+
+def _shelves(regions: Sequence[Rect], scales: Sequence[float], width: int, settings: MosaicSettings) -> Layout | None:
     """First-fit shelves by falling height (FFDH); None when the picture would be too high or too narrow."""
-    order = sorted(range(len(regions)), key=lambda i: -regions[i].height)
+    sizes = [_scaled(region, scale) for region, scale in zip(regions, scales, strict=True)]
+    order = sorted(range(len(regions)), key=lambda i: -sizes[i][1])
     shelves: list[list[int]] = []  # top, height, used width
     placed: dict[int, tuple[int, int, int, int]] = {}
     bottom = 0
     for index in order:
-        w, h = _scaled(regions[index], scale)
+        w, h = sizes[index]
         if w > width:
             return None
         shelf = next((s for s in shelves if s[2] + w <= width and h <= s[1]), None)

@@ -68,9 +68,23 @@ def test_the_most_wanted_regions_are_shown_in_order_at_one_scale(wanted: list[Re
     assert len(shown) >= 1
     assert shown == wanted[: len(shown)]
     if len(shown) > 1:
-        scales = [(c.placed[2] / c.region[2], c.region[2]) for c in layout.crops if c.region[2] >= 50]
+        # Those that do not fit at the least scale have scales of their own.
+        usual = [c for c in layout.crops if 50 <= c.region[2] <= 576 / how.least_scale]
+        usual = [c for c in usual if c.region[3] <= how.most_height_px / how.least_scale]
+        scales = [(c.placed[2] / c.region[2], c.region[2]) for c in usual]
         assert all(abs(a - b) <= 0.5 / wa + 0.5 / wb + 1e-9 for a, wa in scales for b, wb in scales)
         assert all(scale >= how.least_scale - 0.5 / width - 1e-9 for scale, width in scales)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("huge", [Rect(0, 0, 3000, 1600), Rect(0, 0, 3800, 300), Rect(0, 0, 400, 2100)])
+def test_a_region_larger_than_the_picture_leaves_room_for_the_others(huge: Rect, place: int) -> None:
+    small = [Rect(3100, 100, 200, 300), Rect(3400, 1700, 150, 150)]
+    wanted = [*small[:place], huge, *small[place:]]
+    shown = {Rect(*crop.region): crop.placed[2] / crop.region[2] for crop in pack(wanted, SETTINGS).crops}
+    assert list(shown) == wanted
+    assert all(shown[region] >= SETTINGS.least_scale * 0.98 for region in small)
+    assert shown[huge] < SETTINGS.least_scale
 
 
 @given(regions, mosaic_settings(), st.data())
