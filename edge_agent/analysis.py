@@ -11,7 +11,7 @@ from edge_agent.tracking.history import Entry
 from pipeline.channels import Channel, Closed
 from pipeline.frames import Frame
 from pipeline.mosaic import Layout
-from pipeline.policies.latency import DurationEstimate
+from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.offload import Adaptive, Always, Never, OffloadDecision, OffloadPolicy, OffloadView
 from pipeline.results import Origin
 
@@ -36,7 +36,7 @@ class Analysis:
         self._context, self._work = context, work
         settings = context.settings
         self._policy = policy_for(settings.mode, Adaptive(settings.offload))
-        self._edge_ms, self._edge_measured_at_s = DurationEstimate(), float("-inf")
+        self._edge_ms = FreshEstimate(ESTIMATE_HOLDS_S)
         self._expected_bytes: dict[str, float] = {}
         self._full_frame_at_s: float | None = None
 
@@ -56,10 +56,10 @@ class Analysis:
         if pending is None:
             return  # settled by the clock while it waited
         started_s = clock.now_s()
-        if started_s - self._edge_measured_at_s > ESTIMATE_HOLDS_S:
-            # An estimate that stops all looks would never be renewed: an old one counts as unknown.
-            self._edge_ms = DurationEstimate()
-        if started_s + self._edge_ms.mean_ms / 1000 > pending.deadline_s - context.tools.settle_margin_s:
+        if (
+            started_s + (self._edge_ms.mean_ms(started_s) or 0.0) / 1000
+            > pending.deadline_s - context.tools.settle_margin_s
+        ):
             context.settle(key, Origin.CARRIED, "edge_late")
             return
         context.offer(work.frame)
@@ -69,7 +69,7 @@ class Analysis:
         entry = context.tracker.observe(key.seq, work.scene_s, found)
         now_s = clock.now_s()
         edge_ms = (now_s - started_s) * 1000
-        self._edge_ms, self._edge_measured_at_s = self._edge_ms.add(edge_ms), now_s
+        self._edge_ms = self._edge_ms.add(edge_ms, now_s)
         wait_ms = (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0)
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=max(0.0, wait_ms))
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings):

@@ -17,7 +17,7 @@ from edge_agent.settings import UplinkSettings
 from edge_agent.workers import WorkerDirectory
 from pipeline.metrics.windows import Rate
 from pipeline.policies.breaker import Breaker, Circuit, HoldBack
-from pipeline.policies.latency import DurationEstimate
+from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.tokens import SharedBudget
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, PublishStatus, Transport
@@ -37,7 +37,7 @@ class Outlook:
 
     reachable: bool
     reason: str
-    round_trip_ms: float | None
+    round_trip_ms: dict[str, float]
     tokens_bytes: float | None
 
 
@@ -72,7 +72,8 @@ class Uplink:
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
         self._budget = self._full_budget()
-        self._round_trip, self._measured_at_s = DurationEstimate(), float("-inf")
+        # A whole frame takes longer than a mosaic: each has its own estimate.
+        self._round_trips = {kind: FreshEstimate(settings.probe_every_s) for kind in ("mosaic", "frame")}
         self._kick = asyncio.Event()
         self.workers = WorkerDirectory()
         self.counters: Counter[str] = Counter()
@@ -101,17 +102,15 @@ class Uplink:
         return self._lanes[camera].rate.bytes_per_s(self._clock.now_s())
 
     def outlook(self, camera: str, deviations: float) -> Outlook:
-        """What a camera may expect now; the predicted round trip is the mean plus ``deviations`` deviations."""
+        """What a camera may expect now; a predicted round trip is the mean plus ``deviations`` deviations."""
         now_s, lane = self._clock.now_s(), self._lanes[camera]
         self._budget = self._budget.at(now_s)
         reason = self._obstacle(now_s)
         if not reason and not lane.patient and not lane.hold.allows(now_s):
             reason = "busy"
-        # An estimate that keeps everything back would never be renewed: an old one counts as unknown, so that now and
-        # then a request goes out as a probe.
-        fresh = now_s - self._measured_at_s < self._settings.probe_every_s
-        round_trip = self._round_trip.tail_ms(deviations) if fresh else None
-        return Outlook(not reason, reason, round_trip, None if lane.patient else self._budget.available_bytes(camera))
+        tails = {kind: trip.tail_ms(now_s, deviations) for kind, trip in self._round_trips.items()}
+        known = {kind: tail_ms for kind, tail_ms in tails.items() if tail_ms is not None}
+        return Outlook(not reason, reason, known, None if lane.patient else self._budget.available_bytes(camera))
 
     def _obstacle(self, now_s: float) -> str:
         if not self._bulk.state.connected:
@@ -215,7 +214,8 @@ class Uplink:
             self._refused(flight, reply.refused, now_s)
             return
         round_trip_ms = (now_s - flight.sent_at_s) * 1000
-        self._round_trip, self._measured_at_s = self._round_trip.add(round_trip_ms), now_s
+        kind = flight.question.kind
+        self._round_trips[kind] = self._round_trips[kind].add(round_trip_ms, now_s)
         self._breaker = self._breaker.answered()
         lane = self._lanes[flight.question.key.camera]
         lane.hold = lane.hold.answered()

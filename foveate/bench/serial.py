@@ -103,7 +103,7 @@ class SerialLoop:
         view = OffloadView(
             candidates=candidates(entry, motion, self._settings.candidates),
             remaining_ms=self._settings.deadline_ms,
-            round_trip_ms=None,
+            round_trip_ms={},
             expected_bytes={},
             tokens_bytes=None,
             since_full_frame_s=entry.at_s - self._full_frame_at_s,

@@ -52,7 +52,7 @@ class OffloadSettings:
 class OffloadView:
     """All that the decision may look at.
 
-    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tail of a round trip (None: unknown),
+    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tail of a round trip by kind (missing: unknown),
     ``expected_bytes`` by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit),
     ``since_full_frame_s`` since the last full frame, or since the first; ``reachable`` False with
     ``unreachable_reason`` while the way is known to be down.
@@ -60,7 +60,7 @@ class OffloadView:
 
     candidates: tuple[Candidate, ...]
     remaining_ms: float
-    round_trip_ms: float | None
+    round_trip_ms: Mapping[str, float]
     expected_bytes: Mapping[str, float]
     tokens_bytes: float | None
     since_full_frame_s: float
@@ -91,7 +91,7 @@ def obstacle(view: OffloadView, kind: str) -> str:
     """Why a request cannot usefully be sent now; empty when it can."""
     if not view.reachable:
         return view.unreachable_reason
-    if view.round_trip_ms is not None and view.round_trip_ms > view.remaining_ms:
+    if view.round_trip_ms.get(kind, 0.0) > max(view.remaining_ms, 0.0):
         return "infeasible"
     if view.tokens_bytes is not None and view.tokens_bytes < view.expected_bytes.get(kind, 0.0):
         return "budget"

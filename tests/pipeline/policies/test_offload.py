@@ -27,7 +27,7 @@ UNSURE = Candidate((200, 100, 240, 180), Why.UNCERTAIN, 0.9)
 VIEW = OffloadView(
     candidates=(SURE, UNSURE),
     remaining_ms=150.0,
-    round_trip_ms=80.0,
+    round_trip_ms={"mosaic": 80.0, "frame": 80.0},
     expected_bytes={"mosaic": 9000.0, "frame": 20_000.0},
     tokens_bytes=None,
     since_full_frame_s=0.0,
@@ -52,9 +52,9 @@ def test_without_a_candidate_nothing_is_sent_and_nothing_was_wanted() -> None:
     ("view", "reason"),
     [
         (replace(VIEW, reachable=False, unreachable_reason="no_worker"), "no_worker"),
-        (replace(VIEW, round_trip_ms=150.1), "infeasible"),
+        (replace(VIEW, round_trip_ms={"mosaic": 150.1}), "infeasible"),
         (replace(VIEW, tokens_bytes=8999.0), "budget"),
-        (replace(VIEW, remaining_ms=-1.0, round_trip_ms=0.0), "infeasible"),
+        (replace(VIEW, remaining_ms=-1.0, round_trip_ms={"mosaic": 0.1}), "infeasible"),
     ],
 )
 def test_what_cannot_be_had_is_not_sent_and_counts_as_wanted(view: OffloadView, reason: str) -> None:
@@ -66,8 +66,8 @@ def test_what_cannot_be_had_is_not_sent_and_counts_as_wanted(view: OffloadView, 
 @pytest.mark.parametrize(
     "view",
     [
-        replace(VIEW, round_trip_ms=None),
-        replace(VIEW, round_trip_ms=150.0),
+        replace(VIEW, round_trip_ms={}),
+        replace(VIEW, round_trip_ms={"mosaic": 150.0}),
         replace(VIEW, tokens_bytes=9000.0),
         replace(VIEW, tokens_bytes=0.0, expected_bytes={}),
     ],
@@ -95,7 +95,7 @@ def test_mosaics_stand_back_for_one_period_where_only_the_budget_hinders_the_who
     saving = POLICY.decide(due)
     assert (saving.kind, saving.reason, saving.wanted) == ("none", "saving_for_full_frame", True)
     assert POLICY.decide(replace(due, since_full_frame_s=16.0)).kind == "mosaic"
-    assert POLICY.decide(replace(due, round_trip_ms=151.0)).reason == "infeasible"
+    assert POLICY.decide(replace(due, round_trip_ms={"mosaic": 151.0, "frame": 151.0})).reason == "infeasible"
 
 
 def test_a_binding_budget_still_lets_whole_frames_through() -> None:
@@ -158,3 +158,8 @@ def test_the_crops_cover_every_chosen_place_with_a_margin_and_lie_in_the_frame(
         wanted = np.clip([x1 - 10, y1 - 10, x2 + 10, y2 + 10], 0, [320, 240, 320, 240])
         inside = (out[:, :2] <= wanted[:2] + 1e-3).all(axis=1) & (out[:, 2:] >= wanted[2:] - 1e-3).all(axis=1)
         assert inside.any()
+
+
+def test_a_slow_whole_frame_does_not_rule_out_a_mosaic() -> None:
+    due = replace(VIEW, since_full_frame_s=8.0, round_trip_ms={"mosaic": 60.0, "frame": 190.0})
+    assert POLICY.decide(due).kind == "mosaic"
