@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from cloud_worker.replies import Durations, ReplyWriter, Sealed
 from cloud_worker.settings import WorkerSettings
 from cloud_worker.threads import BlockingRunner, ThreadRunner
 from pipeline.detectors.base import Detector
+from pipeline.detectors.labels import label_set
 from pipeline.errors import FoveateError
 from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
 from pipeline.policies.batch import BATCH_KINDS
@@ -240,8 +240,7 @@ class WorkerService:
 
 
 def _announced(name: str, detector: Detector) -> WorkerModel:
-    digest = hashlib.sha256("\n".join(detector.labels).encode()).hexdigest()
-    return WorkerModel(name=name, version=detector.version, label_set=digest[:12])
+    return WorkerModel(name=name, version=detector.version, label_set=label_set(detector.labels))
 
 
 def _policies(settings: WorkerSettings) -> Policies:

@@ -16,6 +16,7 @@ from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.settings import AgentSettings
 from edge_agent.uplink import Uplink
 from pipeline.detectors.base import Detector
+from pipeline.detectors.labels import label_set
 from pipeline.results import Result
 from pipeline.timing import Clock, wall_time
 from pipeline.transport.base import Transport
@@ -49,6 +50,7 @@ class Agent:
         self._stop = asyncio.Event()
         self.publisher = Publisher(settings.agent, links.control)
         self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
+        self.uplink.workers.expect(settings.uplink.model, label_set(detector.labels), self.uplink.counters)
         tools = Tools(
             detector=detector,
             uplink=self.uplink,

@@ -83,7 +83,7 @@ def _worker(known: KnownWorker, now_s: float) -> WorkerStatus:
     return WorkerStatus(
         worker=state.worker,
         online=not fault,
-        reason=fault,
+        reason=known.remark(now_s),
         tier=state.tier,
         models=[f"{m.name}@{m.version}" for m in state.models],
         queue_length=state.queue_length,

@@ -1,9 +1,12 @@
 """The workers that have announced themselves, as the agent sees them."""
 
+import logging
+from collections import Counter
 from dataclasses import dataclass
 
 from pipeline.wire.messages import WorkerState
 
+_log = logging.getLogger(__name__)
 MISSED_BEATS = 3.0
 """A worker whose heartbeat stands still for this many of its own periods counts as gone."""
 
@@ -14,6 +17,8 @@ class KnownWorker:
 
     state: WorkerState
     beat_at_s: float
+    other_labels: bool = False
+    """Whether its model names things otherwise than the agent's own: one object may then appear under two names."""
 
     def fault(self, now_s: float) -> str:
         """Why the worker does not count as online; empty when it does."""
@@ -23,6 +28,10 @@ class KnownWorker:
             return "no heartbeat"
         return ""
 
+    def remark(self, now_s: float) -> str:
+        """Why it does not count as online, or what is odd about it all the same; empty when all is well."""
+        return self.fault(now_s) or ("another label set" if self.other_labels else "")
+
 
 class WorkerDirectory:
     """Bounded memory of announcements; a retained ``online`` ages like any other, without comparing clocks."""
@@ -30,12 +39,29 @@ class WorkerDirectory:
     def __init__(self, most: int = 256) -> None:
         self._known: dict[str, KnownWorker] = {}
         self._most = most
+        self._expected: tuple[str, str] | None = None
+        self._counters: Counter[str] = Counter()
+
+    def expect(self, model: str, label_set: str, counters: Counter[str]) -> None:
+        """Say which labels a model should have; each worker where it has others is logged and counted once."""
+        self._expected, self._counters = (model, label_set), counters
+
+    def _has_other_labels(self, state: WorkerState) -> bool:
+        return self._expected is not None and any(
+            m.name == self._expected[0] and m.label_set != self._expected[1] for m in state.models
+        )
 
     def heard(self, state: WorkerState, now_s: float) -> None:
         """Take in an announcement. Beyond the bound the ones longest silent are forgotten."""
         before = self._known.pop(state.worker, None)
         stands_still = before is not None and state.online and before.state.beat == state.beat
-        self._known[state.worker] = KnownWorker(state, before.beat_at_s if before and stands_still else now_s)
+        # A will names no models: what is known of them stays.
+        other_labels = self._has_other_labels(state) if state.models else bool(before and before.other_labels)
+        if other_labels and not (before and before.other_labels):
+            self._counters["other_label_set"] += 1
+            _log.warning("worker %s has another label set than this agent: names may differ", state.worker)
+        beat_at_s = before.beat_at_s if before and stands_still else now_s
+        self._known[state.worker] = KnownWorker(state, beat_at_s, other_labels)
         while len(self._known) > self._most:
             del self._known[next(iter(self._known))]
 

@@ -1,14 +1,20 @@
 """Class names: from a label file, else from the model's own metadata, else numbered. Never evaluated as code."""
 
 import ast
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.errors import ModelError
 
 MAX_METADATA_CHARS = 65536
 ADVICE = "name a label file in the manifest"
+
+
+def label_set(labels: Sequence[str]) -> str:
+    """What tells sets of labels apart: the first 12 hex digits of the SHA-256 of the newline-joined labels."""
+    return hashlib.sha256("\n".join(labels).encode()).hexdigest()[:12]
 
 
 def read_label_file(path: Path, classes: int) -> tuple[str, ...]:

@@ -1,5 +1,10 @@
 """Workers count as online while their heartbeat moves."""
 
+from collections import Counter
+
+import msgspec
+import pytest
+
 from edge_agent.workers import WorkerDirectory
 from pipeline.wire.messages import WorkerModel, WorkerState
 
@@ -61,3 +66,30 @@ def test_its_memory_is_bounded_and_forgets_the_longest_silent() -> None:
     directory.heard(state(2, worker="w0"), 3.0)
     directory.heard(state(1, worker="w3"), 4.0)
     assert sorted(known.state.worker for known in directory.all()) == ["w0", "w2", "w3"]
+
+
+def test_a_worker_with_another_label_set_still_serves_and_is_remarked_logged_and_counted_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    directory, counters = WorkerDirectory(), Counter[str]()
+    directory.expect("m", "1" * 12, counters)
+    for beat in range(3):
+        directory.heard(msgspec.structs.replace(state(beat), online=False, models=[]), float(beat))  # as a will says it
+        directory.heard(state(beat), float(beat))
+        directory.heard(state(beat, worker="other", model="n"), float(beat))
+    assert serving(directory, 3.0) == ["w"]
+    assert {known.state.worker: known.remark(3.0) for known in directory.all()} == {
+        "w": "another label set",
+        "other": "",
+    }
+    assert counters == {"other_label_set": 1}
+    assert len(caplog.records) == 1
+    assert "worker w has another label set" in caplog.text
+    assert directory.all()[0].remark(100.0) == "no heartbeat"
+
+
+def test_a_worker_with_the_expected_label_set_is_not_remarked() -> None:
+    directory, counters = WorkerDirectory(), Counter[str]()
+    directory.expect("m", "0" * 12, counters)
+    directory.heard(state(1), 0.0)
+    assert (directory.all()[0].remark(1.0), counters) == ("", {})
