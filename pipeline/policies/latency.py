@@ -1,6 +1,7 @@
 """What a second look will cost in time, from what it cost before.
 
-Smoothed mean and deviation as in RFC 6298 (section 2) but for the first sample; the tail is mean plus a multiple of the deviation.
+Smoothed mean and deviation as in RFC 6298 (section 2) but for the first sample; the tail is the mean plus a multiple
+of the deviation.
 """
 
 from dataclasses import dataclass, replace

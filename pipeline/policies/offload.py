@@ -52,8 +52,8 @@ class OffloadSettings:
 class OffloadView:
     """All that the decision may look at.
 
-    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tail of a round trip by kind (missing: unknown),
-    ``expected_bytes`` by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit),
+    ``remaining_ms`` until the deadline, ``round_trip_ms`` the predicted tails of round trips by kind (missing:
+    unknown), ``expected_bytes`` by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit),
     ``since_full_frame_s`` since the last full frame, or since the first; ``reachable`` False with
     ``unreachable_reason`` while the way is known to be down.
     """
