@@ -37,7 +37,8 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     transport = MqttTransport(broker, will=offline(settings.worker))
     service = WorkerService(settings, detectors, transport, MonotonicClock(), runners)
     with _stopped_by_signals(service):
-        logger.info("worker %s serves %s", settings.worker, ", ".join(detectors))
+        names = ", ".join(detectors)
+        logger.info("worker %s serves %s, inference threads: %d", settings.worker, names, settings.threads)
         await service.run()
     logger.info("worker %s stopped: %s", settings.worker, service.statistics())
 

@@ -24,6 +24,7 @@ from foveate.config.settings import for_sources, mqtt_settings, plan, worker_set
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
 from foveate.watch import watch
+from pipeline.detectors.threads import default_threads
 from pipeline.errors import ConfigError, FoveateError
 from pipeline.results import Result
 
@@ -96,13 +97,14 @@ def edge(config: ConfigFile = None, broker: BrokerUrl = None, verbose: Verbose =
 def worker(
     config: ConfigFile = None,
     broker: BrokerUrl = None,
-    threads: Annotated[int | None, typer.Option(help="Inference threads.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Inference threads; all CPUs that it may use if not set.")] = None,
     verbose: Verbose = False,
 ) -> None:
     """Run a cloud worker: the larger model behind MQTT. Start more of them to share the load."""
     _log_to_stderr(verbose)
     configuration = load(config, os.environ, {"broker.url": broker, "worker.threads": threads})
-    asyncio.run(serve(worker_settings(configuration), mqtt_settings(configuration), configuration.models.dir))
+    settings = worker_settings(configuration, default_threads())
+    asyncio.run(serve(settings, mqtt_settings(configuration), configuration.models.dir))
 
 
 @app.command("broker")

@@ -142,7 +142,9 @@ class WorkerKeys(Keys):
     duplicate_window_s: float = key(_WORKER.duplicate_window_s, "A request that comes again is known this long", gt=0)
     heartbeat_s: float = key(_WORKER.heartbeat_s, "How often the worker announces itself", gt=0, le=3600)
     stop_limit_s: float = key(_WORKER.stop_limit_s, "How long it finishes its work when it is stopped", gt=0, le=600)
-    threads: int = key(_WORKER.threads, "Inference threads", ge=1, le=256)
+    threads: int | None = key(
+        None, "Inference threads; where left out 1, or for `foveate worker` all CPUs that it may use", ge=1, le=256
+    )
 
 
 class WebKeys(Keys):

@@ -73,13 +73,14 @@ def agent_settings(configuration: Configuration) -> AgentSettings:
     )
 
 
-def worker_settings(configuration: Configuration) -> WorkerSettings:
-    """The worker's settings. Raises ConfigError."""
+def worker_settings(configuration: Configuration, threads: int = 1) -> WorkerSettings:
+    """The worker's settings; ``threads`` where the configuration names no number. Raises ConfigError."""
     worker = configuration.worker
     return _settings(
         WorkerSettings,
         worker,
         worker=worker.name or default_worker_id(),
+        threads=worker.threads or threads,
         models=tuple(_served(model) for model in worker.models or (configuration.models.cloud,)),
     )
 

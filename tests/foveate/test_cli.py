@@ -5,6 +5,7 @@ from importlib import metadata
 
 import pytest
 
+from cloud_worker.settings import WorkerSettings
 from pipeline.results import Origin
 from tests.support.brokers import HOST, free_port
 from tests.support.processes import command
@@ -40,6 +41,19 @@ def test_a_last_port_leaves_the_second_listener_where_it_was(monkeypatch: pytest
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert "port_v3" not in said
+
+
+def test_a_worker_of_its_own_has_a_thread_for_each_cpu_that_it_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[int] = []
+
+    async def serve(settings: WorkerSettings, *_others: object) -> None:
+        served.append(settings.threads)
+
+    monkeypatch.setattr("foveate.cli.serve", serve)
+    monkeypatch.setattr("foveate.cli.default_threads", lambda: 7)
+    assert command(monkeypatch, "worker", "--broker", "mqtt://127.0.0.1:1") == 0
+    assert command(monkeypatch, "worker", "--broker", "mqtt://127.0.0.1:1", "--threads", "2") == 0
+    assert served == [7, 2]
 
 
 def test_a_worker_whose_configuration_is_wrong_says_so(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:

@@ -180,6 +180,12 @@ def test_the_model_asked_for_is_the_one_served_unless_said_otherwise() -> None:
     assert worker_settings(other).worker == "w1"
 
 
+def test_a_worker_has_the_threads_it_is_told_else_those_that_its_command_can_have() -> None:
+    assert worker_settings(Configuration()).threads == 1
+    assert worker_settings(Configuration(), threads=6).threads == 6
+    assert worker_settings(read("worker: {threads: 3}"), threads=6).threads == 3
+
+
 def test_no_limit_for_the_uplink_is_written_null() -> None:
     assert agent_settings(read("uplink: {burst_s: 1}")).uplink.uplink_kbps is None
     assert agent_settings(read("uplink: {uplink_kbps: 600}")).uplink.uplink_kbps == 600
