@@ -115,5 +115,5 @@ def test_the_mosquitto_commands_reach_our_broker_with_the_right_version_and_hear
 def test_the_readme_explains_every_exit_code() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     explained = set(map(int, re.findall(r"^\| (\d) \| .+ \|$", text, re.MULTILINE)))
-    kinds = {FoveateError, *FoveateError.__subclasses__()}
+    kinds: set[type[FoveateError]] = {FoveateError, *FoveateError.__subclasses__()}
     assert explained == {0} | {kind.exit_code for kind in kinds}
