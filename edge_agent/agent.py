@@ -2,26 +2,24 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from edge_agent.board import Board
 from edge_agent.camera import Camera
-from edge_agent.capture.base import Ended, VideoSource
-from edge_agent.capture.settings import CaptureSettings
+from edge_agent.capture.base import Ended
 from edge_agent.context import Tools
 from edge_agent.pools import Pools
 from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.settings import AgentSettings
+from edge_agent.supervision import OpenSource, run_to_end
 from edge_agent.uplink import Uplink
 from pipeline.detectors.base import Detector
 from pipeline.detectors.labels import label_set
 from pipeline.results import Result
 from pipeline.timing import Clock, wall_time
 from pipeline.transport.base import Transport
-
-OpenSource = Callable[[CaptureSettings], VideoSource]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Agent:
         record: RecordWriter | None = None,
     ) -> None:
         self.settings, self.detector, self.links, self.started = settings, detector, links, wall_time()
-        self._clock, self._record = clock, record
+        self._clock, self._open_source, self._record = clock, open_source, record
         self._stop = asyncio.Event()
         self.publisher = Publisher(settings.agent, links.control)
         self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
@@ -92,7 +90,10 @@ class Agent:
                 await self._say_goodbye()
 
     async def _run_cameras(self, background: list[asyncio.Task[None]]) -> dict[str, Ended | None]:
-        running = {asyncio.create_task(c.run(), name=c.name): c.name for c in self.cameras}
+        running = {
+            asyncio.create_task(run_to_end(c, self._open_source, self._clock), name=c.name): c.name
+            for c in self.cameras
+        }
         ends: dict[str, Ended | None] = {}
         waiting: set[asyncio.Task[Ended | None]] = set(running)
         stop = asyncio.create_task(self._stop.wait(), name="stop")
@@ -114,6 +115,25 @@ class Agent:
             await asyncio.gather(*waiting, return_exceptions=True)
         return ends
 
+    def counters(self) -> dict[str, int]:
+        """Events since the start that are not the end of a frame, by kind."""
+        record_lost = self._record.lost if self._record is not None else 0
+        return {
+            **{f"uplink_{kind}": count for kind, count in self.uplink.counters.items()},
+            **{f"publish_{kind}": count for kind, count in self.publisher.counters.items()},
+            "record_lost": record_lost,
+            "ignored_messages": self.links.bulk.state.ignored + self.links.control.state.ignored,
+            "late_answers": sum(c.board.counters["late_answers"] for c in self.cameras),
+            # Not every detector has rows, nor every source a decoder.
+            "suspect_rows": getattr(self.detector, "suspect_rows", 0),
+            "decoder_lines": sum(getattr(c.source, "noise_lines", 0) for c in self.cameras),
+        }
+
+    @property
+    def record_fault(self) -> str:
+        """Why the record lacks results; empty where it lacks none."""
+        return self._record.fault if self._record is not None else ""
+
     def stop(self) -> None:
         """Let ``run`` end soon and properly: frames under way are counted as stopped, the broker is told."""
         self._stop.set()
@@ -130,7 +150,7 @@ class Agent:
     async def _say_goodbye(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                await self.publisher.goodbye()
+                await self.publisher.goodbye([c.name for c in self.cameras if c.ended is None])
 
 
 @contextlib.asynccontextmanager

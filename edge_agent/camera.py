@@ -21,7 +21,8 @@ from pipeline.channels import Channel, Overflow
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
-from pipeline.results import DropReason, Origin
+from pipeline.results import CameraState, DropReason, Origin
+from pipeline.timing import wall_time
 
 
 class Camera:
@@ -29,10 +30,16 @@ class Camera:
 
     def __init__(self, settings: CameraSettings, source: VideoSource, tools: Tools, board: Board) -> None:
         self.settings, self.source, self.board = settings, source, board
+        self.ended: Ended | None = None
+        self._begin(tools)
+        tools.uplink.register(settings.name, self, weight=settings.weight, patient=not source.live)
+
+    def _begin(self, tools: Tools) -> None:
+        settings, source = self.settings, self.source
         self._context = Context(
             settings=settings,
             tools=tools,
-            board=board,
+            board=self.board,
             gate=Gate(settings),
             tracker=new_tracker(settings, stills=source.stills),
             resolver=Resolver(tools.settle_margin_s),
@@ -41,7 +48,16 @@ class Camera:
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self._work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow)
-        tools.uplink.register(settings.name, self, weight=settings.weight, patient=not source.live)
+
+    def renew(self, source: VideoSource) -> None:
+        """Begin again after a fault, with nothing left but the counts; a new epoch tells the frames apart."""
+        self.source = source
+        tools = self._context.tools
+        self._begin(replace(tools, epoch=max(tools.epoch + 1, int(wall_time().timestamp()))))
+
+    async def failed(self, fault: str) -> None:
+        """Show that a stage has broken down."""
+        await self._context.went(CameraState.OFFLINE, fault)
 
     @property
     def name(self) -> str:
@@ -64,6 +80,7 @@ class Camera:
         finally:
             self.board.ledger.drop_open(DropReason.STOPPED)
             await self.source.close()
+        self.ended = ended
         return ended
 
     def sent(self, key: FrameKey, size_bytes: int) -> None:
@@ -91,6 +108,8 @@ class Camera:
     def _correct(self, answer: Answer) -> None:
         """Redo the frame's step of the tracker with what the cloud saw; replays the frames since."""
         context, question = self._context, answer.question
+        if question.key.epoch != context.tools.epoch:
+            return  # asked before a fault: its number is now another frame's
         entry = context.tracker.entry(question.key.seq)
         if entry is None or len(entry.seen.looked_at):
             return  # forgotten, or corrected before

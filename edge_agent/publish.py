@@ -1,21 +1,23 @@
 """Results, states and counts out to MQTT, the record file and whoever looks. A dead broker never holds a frame up."""
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from io import FileIO
 
 import msgspec
 
-from pipeline.channels import Channel, Overflow
 from pipeline.results import CameraState, Result, encode_result
-from pipeline.timing import rfc3339
+from pipeline.timing import rfc3339, wall_time
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
 from pipeline.wire import topics
 
 _log = logging.getLogger(__name__)
-RECORD_CAPACITY_LINES = 20_000
+RETRY_S = 1.0
+RECORD_CAPACITY_BYTES = 16 * 2**20
 
 
 class StateMessage(msgspec.Struct, frozen=True):
@@ -29,18 +31,20 @@ class StateMessage(msgspec.Struct, frozen=True):
 class Publisher:
     """Publishes for all cameras of an agent.
 
-    Results and counts go out at once (QoS 0). States and availability (QoS 1, retained) are sent by ``run``, the newest
-    per topic, and again on every connect.
+    Results and counts go out at once (QoS 0). States and availability (QoS 1) are sent by ``run``. What is retained is
+    sent again on every connect, and until the session has taken it: the newest per topic.
     """
 
     def __init__(self, agent: str, transport: Transport) -> None:
         self._transport = transport
         self._available = topics.available(agent)
-        self._states: dict[str, bytes] = {self._available: b"online"}
-        self._counts: dict[tuple[str, str], int] = {}
-        self._waiting: Channel[str] = Channel("states", 1024, Overflow.DROP_OLDEST)
+        self._retained: dict[str, Outgoing] = {}
+        self._unsent: set[str] = set()
+        self._counts: dict[str, dict[str, int]] = {}
+        self._wake, self._sending = asyncio.Event(), asyncio.Lock()
         self.counters: Counter[str] = Counter()
         transport.on_connect(self._birth)
+        self._keep(Outgoing(self._available, b"online", qos=1, retain=True))
 
     @staticmethod
     def will(agent: str) -> Outgoing:
@@ -51,37 +55,86 @@ class Publisher:
         """Publish one result and the counts that it changes."""
         status = await self._transport.publish(Outgoing(topics.result(result.camera), encode_result(result)))
         self.counters[status.value] += 1
+        known = self._counts.setdefault(result.camera, {})
         counts = Counter(found.label for found in result.detections)
-        known = {label for camera, label in self._counts if camera == result.camera}
-        for label in sorted(known | set(counts)):
-            if self._counts.get((result.camera, label)) != counts[label]:
-                self._counts[result.camera, label] = counts[label]
-                await self._count(result.camera, label, counts[label])
-
-    async def _count(self, camera: str, label: str, count: int) -> PublishStatus:
-        return await self._transport.publish(Outgoing(topics.count(camera, label), str(count).encode(), retain=True))
+        for label in sorted({*known, *counts}):
+            if known.get(label) != counts[label]:
+                known[label] = counts[label]
+                topic = topics.count(result.camera, label)
+                self._keep(Outgoing(topic, str(counts[label]).encode(), retain=True))
+                await self._send(topic)
 
     async def state(self, camera: str, state: CameraState, reason: str, since: datetime) -> None:
-        """Publish a camera's state."""
-        topic = topics.state(camera)
-        self._states[topic] = msgspec.json.encode(StateMessage(state.value, reason, rfc3339(since)))
-        await self._waiting.send(topic)
+        """Publish a camera's state, soon."""
+        body = msgspec.json.encode(StateMessage(state.value, reason, rfc3339(since)))
+        self._keep(Outgoing(topics.state(camera), body, qos=1, retain=True))
+        self._wake.set()
+
+    def _keep(self, outgoing: Outgoing) -> None:
+        self._retained[outgoing.topic] = outgoing
+        self._unsent.add(outgoing.topic)
+
+    async def _send(self, topic: str) -> None:
+        """Send a retained message. A refused one waits for the next connect: asking again at once would not help."""
+        outgoing = self._retained[topic]
+        status = await self._transport.publish(outgoing)
+        if status in (PublishStatus.SENT, PublishStatus.REFUSED) and self._retained[topic] is outgoing:
+            self._unsent.discard(topic)
+        if status is not PublishStatus.SENT:
+            self.counters[f"retained_{status.value}"] += 1
 
     async def _birth(self) -> None:
-        for topic in list(self._states):
-            await self._waiting.send(topic)
-        for (camera, label), count in list(self._counts.items()):
-            await self._count(camera, label, count)
+        self._unsent.update(self._retained)
+        self._wake.set()
 
     async def run(self) -> None:
-        """Send states until cancelled."""
+        """Send what is retained until cancelled: at once, and again after a moment where that failed."""
         while True:
-            topic = await self._waiting.receive()
-            await self._transport.publish(Outgoing(topic, self._states[topic], qos=1, retain=True))
+            self._wake.clear()
+            if self._transport.state.connected:
+                await self._send_all()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S if self._unsent else None):
+                    await self._wake.wait()
 
-    async def goodbye(self) -> None:
-        """Say that the agent stops on purpose."""
-        await self._transport.publish(Outgoing(self._available, b"offline", qos=1, retain=True))
+    async def _send_all(self) -> None:
+        async with self._sending:
+            for topic in sorted(self._unsent):
+                await self._send(topic)
+
+    async def goodbye(self, running: Iterable[str] = ()) -> None:
+        """Say that the agent stops on purpose: its ``running`` cameras are offline, and nothing counts any more.
+
+        A count is taken back (an empty retained message) rather than set to 0, which would claim an empty scene.
+        """
+        for camera in running:
+            await self.state(camera, CameraState.OFFLINE, "the agent has stopped", wall_time())
+        for camera, counts in self._counts.items():
+            for label in counts:
+                self._keep(Outgoing(topics.count(camera, label), b"", retain=True))
+        self._counts.clear()
+        self._keep(Outgoing(self._available, b"offline", qos=1, retain=True))
+        await self._send_all()
+
+
+class RecordFile:
+    """An open file that takes whole lines or none: what a full disk has taken of a write is taken back."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file, self._whole_bytes = file, 0
+
+    def write(self, data: bytes) -> None:
+        """Append ``data``; blocks. Raises OSError."""
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):  # not every file can be cut, a pipe for one
+                self._file.truncate(self._whole_bytes)
+                self._file.seek(self._whole_bytes)
+            raise
+        self._whole_bytes += len(data)
 
 
 class RecordWriter:
@@ -94,15 +147,19 @@ class RecordWriter:
     def __init__(self, write_lines: Callable[[bytes], object]) -> None:
         self._write_lines = write_lines
         self._lines: list[bytes] = []
+        self._held_bytes = 0
         self.lost = 0
         self.fault = ""
 
     def add(self, result: Result) -> None:
         """Take one result in."""
-        if len(self._lines) >= RECORD_CAPACITY_LINES:
+        line = encode_result(result) + b"\n"
+        if self._held_bytes + len(line) > RECORD_CAPACITY_BYTES:
             self.lost += 1
+            self.fault = self.fault or "the disk is too slow"
             return
-        self._lines.append(encode_result(result))
+        self._lines.append(line)
+        self._held_bytes += len(line)
 
     async def run(self) -> None:
         """Write twice a second until cancelled, then write the rest."""
@@ -124,12 +181,21 @@ class RecordWriter:
         except asyncio.CancelledError:
             await write
             raise
+        finally:
+            self._held_bytes -= sum(map(len, lines))
+            if write.done() and (error := write.result()) is not None:
+                self.failed(error, len(lines))
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: list[bytes]) -> OSError | None:
         try:
-            self._write_lines(b"\n".join(lines) + b"\n")
+            self._write_lines(b"".join(lines))
         except OSError as error:
-            self.lost += len(lines)
-            if not self.fault:
-                _log.error("the record cannot be written, results are being lost: %s", error.strerror or error)
-            self.fault = error.strerror or str(error)
+            return error
+        return None
+
+    def failed(self, error: OSError, lines: int) -> None:
+        """Note that ``lines`` lines were not written."""
+        self.lost += lines
+        if not self.fault:
+            _log.error("the record cannot be written, results are being lost: %s", error.strerror or error)
+        self.fault = error.strerror or str(error)

@@ -20,9 +20,8 @@ class AgentStatusSource:
 
     def picture(self, camera: str) -> tuple[int, bytes] | None:
         board = next((c.board for c in self._agent.cameras if c.name == camera), None)
-        if board is None or board.picture is None:
-            return None
-        return board.picture.result.seq, annotated_jpeg(board.picture)
+        picture = board.picture if board is not None else None  # once: this is a thread, and it changes
+        return None if picture is None else (picture.result.seq, annotated_jpeg(picture))
 
     def status(self) -> AgentStatus:
         agent, now_s = self._agent, self._clock.now_s()
@@ -36,13 +35,18 @@ class AgentStatusSource:
             broker=self._broker,
             broker_connected=link.connected,
             broker_reason=link.reason,
-            cloud=agent.uplink.circuit.value,
+            cloud=self._cloud(),
             cameras=[self._camera(camera, now_s) for camera in agent.cameras],
             workers=[_worker(known, now_s) for known in agent.uplink.workers.all()],
             models={"edge": f"{agent.detector.name}@{agent.detector.version}"},
             ready=not ready_reason,
             ready_reason=ready_reason,
+            counters=agent.counters(),
         )
+
+    def _cloud(self) -> str:
+        asks = any(camera.settings.mode != "edge_only" for camera in self._agent.cameras)
+        return self._agent.uplink.circuit.value if asks else "off"
 
     def _unready(self) -> str:
         if not self._agent.links.control.state.connected:

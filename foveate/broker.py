@@ -81,11 +81,11 @@ class EmbeddedBroker:
             command += ["--port-v3", str(self._ports[1])]
         environment = {**os.environ, "RUST_BACKTRACE": "0"}
         # A group of its own: Ctrl+C reaches the whole group, and the goodbyes still need the broker.
-        self._process = subprocess.Popen(
+        process = self._process = subprocess.Popen(
             [*command, "--with-parent"], stdin=subprocess.PIPE, env=environment, process_group=0
         )
         try:
-            self._wait_ready(self._process)
+            self._wait_ready(process)
         except BaseException:
             self.stop()
             raise

@@ -1,6 +1,7 @@
 """The processes that an all-in-one run starts beside itself: kept alive, measured, ended with it."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import subprocess
@@ -15,12 +16,13 @@ import psutil
 
 from cloud_worker.settings import WorkerSettings
 from pipeline.errors import FoveateError
-from pipeline.timing import Clock
+from pipeline.timing import Clock, MonotonicClock
 from pipeline.transport.settings import MqttSettings
 
 _log = logging.getLogger(__name__)
 FIRST_RESTART_S = 1.0
 MOST_RESTART_S = 30.0
+STOP_SLACK_S = 0.5
 
 
 class Child(Protocol):
@@ -51,7 +53,8 @@ class WorkerProcess:
     """
 
     def __init__(self, order: WorkerOrder) -> None:
-        self._order = order
+        self._order, self._clock = order, MonotonicClock()
+        self._asked_s: float | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -66,23 +69,34 @@ class WorkerProcess:
     def start(self) -> None:
         command = [sys.executable, "-m", "foveate.worker_child"]
         # A group of its own: Ctrl+C reaches the whole group, and what it means is decided here.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
-        if self._process.stdin is not None:
-            self._process.stdin.write(msgspec.json.encode(self._order, enc_hook=str) + b"\n")
-            self._process.stdin.flush()
+        process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
+        self._asked_s = None
+        if process.stdin is not None:
+            process.stdin.write(msgspec.json.encode(self._order, enc_hook=str) + b"\n")
+            process.stdin.flush()
+
+    def terminate(self) -> None:
+        """Ask it to stop, without waiting; once, as a second signal would break off its goodbyes."""
+        if self._process is not None and self._asked_s is None:
+            self._asked_s = self._clock.now_s()
+            self._process.terminate()
 
     def stop(self) -> None:
+        self.terminate()
         process, self._process = self._process, None
         if process is None:
             return
-        process.terminate()
+        asked_s = self._asked_s or 0.0
         try:
-            process.wait(4.0)
+            # Longer than it allows itself, so that what it does last is not broken off.
+            left_s = asked_s + self._order.worker.stop_limit_s + STOP_SLACK_S - self._clock.now_s()
+            process.wait(max(0.0, left_s))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         if process.stdin is not None:
-            process.stdin.close()
+            with contextlib.suppress(OSError):  # an order that it never read
+                process.stdin.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +157,19 @@ async def keep_alive(name: str, child: Child, clock: Clock, retire: Callable[[],
         await asyncio.sleep(delay_s)
         delay_s, started_s = min(MOST_RESTART_S, 2 * delay_s), clock.now_s()
         try:
-            await asyncio.to_thread(child.start)
-        except FoveateError as error:
+            await _start(child)
+        except (FoveateError, OSError) as error:
             _log.warning("the %s could not be started again: %s", name, error)
+
+
+async def _start(child: Child) -> None:
+    """Start a child on a thread; one whose start is cancelled half-way is stopped, as nobody else would know of it."""
+    start = asyncio.ensure_future(asyncio.to_thread(child.start))
+    try:
+        await asyncio.shield(start)
+    except asyncio.CancelledError:
+        while not start.done():
+            await asyncio.to_thread(child.stop)
+            await asyncio.wait([start], timeout=0.05)
+        await asyncio.to_thread(child.stop)
+        raise

@@ -5,7 +5,9 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import signal
+import threading
 import webbrowser
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -22,7 +24,7 @@ from edge_agent.capture.base import VideoSource
 from edge_agent.capture.open import open_source
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.pools import Pools
-from edge_agent.publish import Publisher, RecordWriter
+from edge_agent.publish import Publisher, RecordFile, RecordWriter
 from edge_agent.status_source import AgentStatusSource
 from foveate import summary
 from foveate.broker import EmbeddedBroker
@@ -40,9 +42,9 @@ from pipeline.transport.settings import MqttSettings
 
 _log = logging.getLogger(__name__)
 WAIT_FOR_CLOUD_S = 10.0
-STOP_LIMIT_S = 4.0
+STOP_LIMIT_S = 3.0
 MEASURE_EVERY_S = 3.0
-SOURCE_FAILED = 3
+STAGE_FAILED, SOURCE_FAILED = 1, 3
 _FAILED_STATES = frozenset({CameraState.INVALID_INPUT, CameraState.UNSUPPORTED_CODEC, CameraState.AUTH_FAILED})
 
 
@@ -55,36 +57,38 @@ class Run:
         self._meters = {"agent": Meter(), "worker": Meter(), "broker": Meter()}
         self._broker: EmbeddedBroker | None = None
         self._worker: WorkerProcess | None = None
+        self._stopping = False
 
     async def go(self) -> int:
         """Run to the end; returns the exit code. Raises FoveateError before anything has started to run."""
         cv2.setNumThreads(1)  # the pools bring the parallelism
         _check_writable(self._outputs.summary, "summary")
-        with (
-            _stopped_by_signals() as stop,
-            _record_file(self._outputs.record) as record,
-            contextlib.ExitStack() as children,
-        ):
-            await self._start_children(children)
-            detector = await asyncio.to_thread(self._load)
-            with Pools.threads() as pools:
-                agent = Agent(self._plan.agent, detector, self._links(), pools, self._clock, self._open, record)
-                code = await self._serve(agent, stop)
-        self._finish(agent)
-        return code
+        agent: Agent | None = None
+        try:
+            with (
+                _stopped_by_signals() as stop,
+                _record_file(self._outputs.record) as record,
+                contextlib.ExitStack() as children,
+            ):
+                await self._start_children(children)
+                detector = await asyncio.to_thread(self._load)
+                with Pools.threads() as pools:
+                    agent = Agent(self._plan.agent, detector, self._links(), pools, self._clock, self._open, record)
+                    return await self._serve(agent, stop)
+        finally:  # a run that has failed has its account to give as well
+            if agent is not None:
+                self._finish(agent)
 
     async def _serve(self, agent: Agent, stop: asyncio.Event) -> int:
         """Run the agent with everything beside it; a fault that is one of ours comes out by itself."""
         try:
             async with self._around(agent):
-                code = await self._until_done(agent, stop)
+                return await self._until_done(agent, stop)
         except ExceptionGroup as group:
             ours = _first_of_ours(group)
             if ours is None:
                 raise
             raise ours from None
-        self._measure(agent)
-        return code
 
     def _open(self, capture: CaptureSettings) -> VideoSource:
         return open_source(capture, self._clock)
@@ -111,8 +115,8 @@ class Run:
         # Our own broker on this machine may be asked often; others not.
         backoff = Backoff(first_s=0.5, most_s=2.0, spread=1.0) if self._plan.embedded else Backoff()
         agent = self._plan.agent.agent
-        control = MqttTransport(_named(settings, f"{agent}-control"), will=Publisher.will(agent), backoff=backoff)
-        return Links(MqttTransport(_named(settings, f"{agent}-bulk"), backoff=backoff), control)
+        control = MqttTransport(_named(settings, agent, "control"), will=Publisher.will(agent), backoff=backoff)
+        return Links(MqttTransport(_named(settings, agent, "bulk"), backoff=backoff), control)
 
     @contextlib.asynccontextmanager
     async def _around(self, agent: Agent) -> AsyncIterator[None]:
@@ -134,10 +138,12 @@ class Run:
                     task.cancel()
 
     def _worker_is_hopeless(self, agent: Agent) -> bool:
-        """Whether the worker refuses its model or configuration, and would refuse it again.
+        """Whether the worker refuses its model or configuration, and would refuse it again, or is to stop.
 
         Raises what it refuses where it has never served: a run is not begun on a mistake.
         """
+        if self._stopping:
+            return True
         code = self._worker.exit_code if self._worker is not None else None
         fault = {kind.exit_code: kind for kind in (ConfigError, ModelError)}.get(code or 0)
         if fault is None:
@@ -160,7 +166,8 @@ class Run:
             address = f"http://{web.access.host}:{port}/"
             self._console.print(f"status page  [link={address}]{address}[/link]")
             if self._outputs.open_browser and _has_display():
-                webbrowser.open(address)
+                # A browser of the terminal would hold everything up until it is left.
+                threading.Thread(target=_open_browser, args=[address], daemon=True, name="browser").start()
 
         await serve_page(create_app(source, web.access, self._clock), web.access.host, web.port, listening)
 
@@ -173,14 +180,20 @@ class Run:
             await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
+            self._measure(agent)
+            self._stopping = True
+            if self._worker is not None:
+                self._worker.terminate()
             agent.stop()
             await asyncio.wait([running], timeout=STOP_LIMIT_S)
         if not running.done():
             _log.warning("the agent did not stop within %.0f s", STOP_LIMIT_S)
             running.cancel()
             return 0
-        failed = [name for name, end in running.result().items() if end is not None and end.state in _FAILED_STATES]
-        return SOURCE_FAILED if failed else 0
+        states = {end.state for end in running.result().values() if end is not None}
+        if CameraState.OFFLINE in states:
+            return STAGE_FAILED
+        return SOURCE_FAILED if states & _FAILED_STATES else 0
 
     async def _sample(self, agent: Agent) -> None:
         while True:
@@ -196,14 +209,20 @@ class Run:
 
     def _finish(self, agent: Agent) -> None:
         usage = {role: meter.usage() for role, meter in self._meters.items()}
-        result = summary.summary(agent.cameras, usage)
+        result = summary.summary(agent.cameras, usage, agent.counters(), agent.record_fault)
         summary.show(result, self._console)
         if self._outputs.summary is not None:
             self._outputs.summary.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def _named(settings: MqttSettings, client_id: str) -> MqttSettings:
-    return settings if settings.client_id is not None else replace(settings, client_id=client_id)
+def _named(settings: MqttSettings, agent: str, role: str) -> MqttSettings:
+    """Settings under a client id that no other session has: a broker ends the older of two of one name."""
+    return replace(settings, client_id=f"{settings.client_id or agent}-{role}-{secrets.token_hex(3)}")
+
+
+def _open_browser(address: str) -> None:
+    with contextlib.suppress(webbrowser.Error):
+        webbrowser.open(address)
 
 
 def _has_display() -> bool:
@@ -234,8 +253,15 @@ def _record_file(path: Path | None) -> Iterator[RecordWriter | None]:
     if path is None:
         yield None
         return
-    with path.open("wb") as file:
-        yield RecordWriter(file.write)
+    file = path.open("wb", buffering=0)
+    record = RecordWriter(RecordFile(file).write)
+    try:
+        yield record
+    finally:
+        try:
+            file.close()
+        except OSError as error:  # the last word of a network file system
+            record.failed(error, lines=1)
 
 
 @contextlib.contextmanager

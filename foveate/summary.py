@@ -1,7 +1,7 @@
 """What a run came to: one value for people and for ``--summary``."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,13 +13,20 @@ from foveate.children import Usage
 from pipeline.metrics.histogram import LogHistogram
 
 
-def summary(cameras: Iterable[Camera], usage: dict[str, Usage]) -> dict[str, Any]:
-    """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes."""
-    cameras = list(cameras)
+def summary(
+    cameras: Sequence[Camera], usage: dict[str, Usage], counters: dict[str, int], record_fault: str = ""
+) -> dict[str, Any]:
+    """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes.
+
+    ``counters`` are the agent's; ``record_fault`` says why the record file lacks results.
+    """
     whole = _part([c.board for c in cameras], max((c.deadline_ms for c in cameras), default=0.0))
     return {
         **whole,
         "duration_s": round(_duration_s([c.board for c in cameras]), 3),
+        "record_lost": counters.get("record_lost", 0),
+        "record_fault": record_fault,
+        "counters": counters,
         "cpu_s": {role: round(u.cpu_s, 2) for role, u in usage.items()},
         "rss_mb": {role: round(u.rss_mb, 1) for role, u in usage.items()},
         "cameras": {
@@ -97,6 +104,8 @@ def show(result: dict[str, Any], console: Console) -> None:
     if result["lambda_edge"] is not None:
         table.add_row("lambda", f"{result['lambda_edge']:.1%} of the analysed frames answered without the cloud")
     table.add_row("uplink", f"{result['bytes_up'] / 1e6:.2f} MB{share}")
+    if result["record_lost"]:
+        table.add_row("record", f"{result['record_lost']} results were not written: {result['record_fault']}")
     table.add_row("CPU", ", ".join(f"{role} {s:.1f} s" for role, s in result["cpu_s"].items()))
     table.add_row("memory", ", ".join(f"{role} {m:.0f} MB" for role, m in result["rss_mb"].items()))
     for name, camera in result["cameras"].items():

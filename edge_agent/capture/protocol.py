@@ -31,6 +31,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     probe: bool = False
     """Cut the wait short when a host or device that was out of reach is there again."""
 
+    def __repr__(self) -> str:
+        return f"Order({self.kind.value})"  # target and password are secrets
+
 
 class Opening(msgspec.Struct, frozen=True, tag="opening"):
     """The wait is over and the libraries are loaded."""

@@ -1,6 +1,6 @@
 """What can be set about a source."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,13 +8,14 @@ class CaptureSettings:
     """Settings of one source.
 
     ``source``: RTSP or HTTP URL, path of a file or a folder of pictures, device path or ``device:N``, or
-    ``synthetic:...``. ``realtime``: pace a file by its own time stamps and let the newest picture win.
+    ``synthetic:...``; like the password it may hold secrets, so it is left out of the value's text. ``realtime``: pace
+    a file by its own time stamps and let the newest picture win.
     """
 
-    source: str
+    source: str = field(repr=False)
     realtime: bool = False
-    username: str | None = None
-    password: str | None = None
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
     rtsp_transport: str = "tcp"
     open_timeout_s: float = 5.0
     read_timeout_s: float = 5.0

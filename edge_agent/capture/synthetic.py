@@ -188,7 +188,8 @@ class SyntheticSource:
 
     async def events(self) -> AsyncIterator[CaptureEvent]:
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, thread_name_prefix="synthetic") as pool:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="synthetic")
+        try:
             painter = await loop.run_in_executor(pool, self._painted)
             yield StateChange(CameraState.LIVE, "pictures arrive")
             seq, zero_s = 0, self._clock.now_s()
@@ -209,6 +210,8 @@ class SyntheticSource:
                 seq += 1
             if not self._closing.is_set():
                 yield Ended(CameraState.FINISHED, f"the scene ended after {seq} pictures")
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # the event loop does not wait for a picture
 
     async def close(self) -> None:
         self._closing.set()

@@ -45,6 +45,10 @@ def _agent_metrics(status: AgentStatus) -> Iterator[Metric]:
     for state in _with_known(_CIRCUIT_STATES, [status.cloud]):
         circuit.add_metric([state], state == status.cloud)
     yield circuit
+    events = CounterMetricFamily("foveate_events", "Events that are not the end of a frame.", labels=["kind"])
+    for kind, count in status.counters.items():
+        events.add_metric([kind], count)
+    yield events
 
 
 def _worker_metrics(status: AgentStatus) -> Iterator[Metric]:

@@ -68,6 +68,8 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, str]
     ready: bool
     ready_reason: str
+    counters: dict[str, int] = {}
+    """Events that are not the end of a frame, by kind, since the start."""
 
 
 class StatusSource(Protocol):

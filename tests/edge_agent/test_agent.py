@@ -1,16 +1,21 @@
 """All cameras of an agent together, on virtual time: start, stop, faults, and what the broker is told."""
 
 import asyncio
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from edge_agent.settings import UplinkSettings
+from edge_agent.capture.base import Ended
+from edge_agent.capture.settings import CaptureSettings
+from edge_agent.settings import CameraSettings, UplinkSettings
 from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.results import CameraState, Origin
 from pipeline.timing import run_virtual
 from tests.support.agents import UNSURE_PERSON, Deed, Pictures, SmallModel, Stage, camera, play, stage
+from tests.support.detectors import grey_picture
 
 
 async def until_online(made: Stage) -> None:
@@ -27,7 +32,7 @@ def test_it_says_online_when_it_starts_and_offline_when_its_sources_have_ended()
 def test_states_and_availability_are_retained_and_results_are_not() -> None:
     made = run_virtual(play(Pictures(3)))
     retained = {topic for topic, (message, _) in made.hub._retained.items() if message.payload}
-    assert {"foveate/gate/state", "foveate/agent/a1/available", "foveate/gate/count/person"} <= retained
+    assert retained - {"foveate/v1/worker/w"} == {"foveate/gate/state", "foveate/agent/a1/available"}
     assert "foveate/gate/result" not in retained
 
 
@@ -91,35 +96,102 @@ def test_each_camera_has_its_own_places_on_the_uplink() -> None:
         assert {Origin.FUSED} == set(made.origins(name))
 
 
-@pytest.mark.parametrize("fails_at", [0, 3])
-def test_a_stage_that_raises_ends_the_run_visibly_and_the_goodbye_is_said(fails_at: int) -> None:
-    async def main() -> Stage:
-        model = SmallModel(UNSURE_PERSON, fails_at=fails_at)
-        async with stage([Pictures(50)], model=model) as made:
-            with pytest.raises(ExceptionGroup) as caught:
-                await made.agent.run(1.0)
-            assert caught.group_contains(RuntimeError, match="the small model broke")
-            await asyncio.sleep(0.01)
-        return made
+def tracebacks(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(record.exc_info is not None for record in caplog.records)
 
-    made = run_virtual(main())
+
+@pytest.mark.parametrize("fails_at", [0, 3])
+def test_a_stage_that_raises_on_a_file_ends_that_camera_as_offline(
+    fails_at: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = run_virtual(play(Pictures(50), model=SmallModel(UNSURE_PERSON, fails_at=fails_at)))
+    fault = "the analysis broke down with RuntimeError: the small model broke"
+    assert made.ends == {"gate": Ended(CameraState.OFFLINE, fault)}
+    assert made.states()[-1] == ("offline", fault)
     assert made.availability() == ["online", "offline"]
     assert made.counts().in_flight == 0
     assert made.counts().invariant_ok
     assert made.drops() == {"stopped": 1}
+    assert tracebacks(caplog) == 1
 
 
-def test_a_source_that_raises_ends_the_run_visibly() -> None:
-    def broken(seq: int) -> None:
-        raise OSError("no such picture")
+def endless(name: str) -> CameraSettings:
+    return replace(camera(name), capture=CaptureSettings("rtsp://user:pass@camera.test/stream"))
 
-    async def main() -> None:
-        async with stage([Pictures(5, paint=broken)]) as made:  # type: ignore[arg-type]  # it never returns
-            await made.agent.run(1.0)
 
-    with pytest.raises(ExceptionGroup) as caught:
-        run_virtual(main())
-    assert caught.group_contains(OSError, match="no such picture")
+class BreaksOnce(Pictures):
+    """A camera without an end, whose first pictures are none."""
+
+    def __init__(self, count: int, fault: str = "") -> None:
+        super().__init__(count, paint=self._fail if fault else None)
+        self.total_frames, self._fault = None, fault
+
+    def _fail(self, seq: int) -> Image:
+        if seq == 3:
+            raise OSError(self._fault)
+        return grey_picture(100, 200, 160)
+
+
+def test_a_camera_whose_stage_raises_comes_back_and_the_others_do_not_notice(caplog: pytest.LogCaptureFixture) -> None:
+    sources = [BreaksOnce(50, "no user:pass"), Pictures(50), BreaksOnce(20)]
+    made = run_virtual(play(*sources, cameras=[endless("bad"), endless("good")]))
+    assert len(made.results("good")) == 50
+    assert all(result.deadline_met for result in made.results("good"))
+    bad = made.results("bad")
+    assert len(bad) == 3 + 20
+    assert len({(result.epoch, result.seq) for result in bad}) == len(bad)
+    states = [state for state, _ in made.states("bad")]
+    assert states == ["connecting", "live", "offline", "live", "finished"]
+    assert "OSError" in dict(made.states("bad"))["offline"]
+    assert "pass" not in dict(made.states("bad"))["offline"]
+    assert made.counts(0).invariant_ok
+    assert tracebacks(caplog) == 1
+
+
+def test_a_camera_that_keeps_breaking_is_tried_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> list[float]:
+        sources = [BreaksOnce(50, "no such picture") for _ in range(12)]
+        async with stage(sources, cameras=[endless("gate")]) as made:
+            await asyncio.sleep(1)
+            running = asyncio.create_task(made.agent.run(0.0))
+            await asyncio.sleep(120)
+            made.agent.stop()
+            await running
+            assert made.counts().in_flight == 0
+        return [source.first_s for source in sources if source.first_s]
+
+    moments = run_virtual(main())
+    pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    for pause, expected in zip(pauses[:5], (1, 2, 4, 8, 16), strict=True):
+        assert 0.75 * expected <= pause - 0.3 <= 1.25 * expected + 0.01
+    assert max(pauses) <= 31
+    assert tracebacks(caplog) == 1
+
+
+def test_an_answer_from_before_a_fault_changes_no_frame_after_it() -> None:
+    late = [Deed(delay_s=1.6)]
+    sources = [BreaksOnce(50, "no such picture"), BreaksOnce(20)]
+    made = run_virtual(play(*sources, cameras=[endless("gate")], deeds=late))
+    assert made.counts().invariant_ok
+    assert not any(found.source == "cloud" for result in made.results() for found in result.detections)
+
+
+def test_a_running_camera_is_offline_after_the_goodbye_and_counts_are_taken_back() -> None:
+    async def main() -> Stage:
+        async with stage([Pictures(500), Pictures(5)], cameras=[camera("gate"), camera("yard")]) as made:
+            running = asyncio.create_task(made.agent.run(1.0))
+            await asyncio.sleep(3.0)
+            made.agent.stop()
+            await running
+            await asyncio.sleep(0.01)
+        return made
+
+    made = run_virtual(main())
+    assert made.states("gate")[-1] == ("offline", "the agent has stopped")
+    assert made.states("yard")[-1][0] == "finished"
+    assert not [topic for topic in made.hub._retained if "/count/" in topic]
+    counts = [m.payload for m in made.heard if m.topic == "foveate/gate/count/person"]
+    assert counts == [b"1", b""]
 
 
 def test_a_helper_that_raises_ends_the_run_visibly() -> None:
@@ -184,4 +256,4 @@ def test_counts_are_published_when_they_change() -> None:
 
     made = run_virtual(play(Pictures(30), model=Leaving(("person", 0.9, (60, 40, 100, 140))), deeds=None))
     counts = [message.payload for message in made.heard if message.topic == "foveate/gate/count/person"]
-    assert counts == [b"1", b"0"]
+    assert counts == [b"1", b"0", b""]

@@ -2,16 +2,22 @@
 
 import asyncio
 import contextlib
+import errno
+import io
 import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from edge_agent.publish import RECORD_CAPACITY_LINES, Publisher, RecordWriter
-from pipeline.results import CameraState, Result, decode_result
+import pytest
+
+from edge_agent.publish import RECORD_CAPACITY_BYTES, Publisher, RecordFile, RecordWriter
+from pipeline.results import CameraState, Result, decode_result, encode_result
 from pipeline.timing import run_virtual
-from pipeline.transport.base import Message
+from pipeline.transport.base import Message, Outgoing, PublishStatus
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from tests.support.brokers import running
 from tests.support.records import Box, result
@@ -121,7 +127,7 @@ def test_after_a_new_broker_everything_kept_is_told_again_in_its_newest_form() -
             await asyncio.sleep(1)
             await s.publisher.state("gate", CameraState.OFFLINE, "unreachable", SINCE)
             await s.publisher.result(result(1, [BOX, BOX]))
-            assert s.publisher.counters == {"sent": 1, "not_connected": 1}
+            assert s.publisher.counters == {"sent": 1, "not_connected": 1, "retained_not_connected": 1}
             s.hub.start()
             await asyncio.sleep(1)
             late = Subscriber(s.hub)
@@ -147,6 +153,46 @@ def test_an_agent_that_dies_is_offline_by_its_will_and_one_that_stops_says_so() 
             assert b"offline" in s.subscriber.told("available")
 
     run_virtual(main())
+
+
+def test_what_is_retained_is_sent_until_the_session_has_taken_it() -> None:
+    async def main() -> None:
+        async with live() as s:
+            publish, refusals = s.transport.publish, [PublishStatus.BACKLOG, PublishStatus.NOT_CONNECTED] * 2
+
+            async def busy(outgoing: Outgoing) -> PublishStatus:
+                if outgoing.retain and refusals:
+                    return refusals.pop()
+                return await publish(outgoing)
+
+            s.transport.publish = busy  # type: ignore[method-assign]  # a session whose link is clogged for a moment
+            await s.publisher.result(result(0, [BOX]))
+            await s.publisher.state("gate", CameraState.STALE, "no picture for 5 s", SINCE)
+            await asyncio.sleep(5)
+            assert s.subscriber.told("count/person") == [b"1"]
+            (state,) = s.subscriber.told("gate/state")
+            assert json.loads(state)["state"] == "stale"
+            assert not s.publisher._unsent
+
+    run_virtual(main())
+
+
+def test_a_message_that_is_refused_is_not_sent_over_and_over() -> None:
+    async def main() -> int:
+        async with live() as s:
+            sent = 0
+
+            async def refuse(outgoing: Outgoing) -> PublishStatus:
+                nonlocal sent
+                sent += 1
+                return PublishStatus.REFUSED
+
+            s.transport.publish = refuse  # type: ignore[method-assign]  # a broker that forbids the topic
+            await s.publisher.state("gate", CameraState.STALE, "no picture for 5 s", SINCE)
+            await asyncio.sleep(60)
+            return sent
+
+    assert run_virtual(main()) == 1
 
 
 # The record.
@@ -202,14 +248,49 @@ def test_stopping_in_the_middle_of_a_write_keeps_the_order_and_loses_nothing() -
     assert [one.seq for one in recorded(asyncio.run(main()))] == [0, 1]
 
 
-def test_lines_beyond_the_bound_are_counted_as_lost() -> None:
+def test_results_beyond_the_bound_of_bytes_are_counted_as_lost_and_room_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     written = list[bytes]()
-    writer, one = RecordWriter(written.append), result(0)
-    for _ in range(RECORD_CAPACITY_LINES + 3):
-        writer.add(one)
+    writer, line_bytes = RecordWriter(written.append), len(encode_result(result(0))) + 1
+    monkeypatch.setattr("edge_agent.publish.RECORD_CAPACITY_BYTES", 10 * line_bytes)
+    for _ in range(13):
+        writer.add(result(0))
     assert writer.lost == 3
     asyncio.run(writer.flush())
-    assert len(recorded(written)) == RECORD_CAPACITY_LINES
+    writer.add(result(0))
+    asyncio.run(writer.flush())
+    assert len(recorded(written)) == 11
+    assert writer.lost == 3
+
+
+def test_the_bound_of_the_record_is_16_mib() -> None:
+    assert RECORD_CAPACITY_BYTES == 16 * 2**20
+
+
+class FullDisk(io.FileIO):
+    """Takes only so many bytes, some of a write as well."""
+
+    room_bytes = 0
+
+    def write(self, data: Any, /) -> int:
+        if self.room_bytes == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = super().write(memoryview(data)[: self.room_bytes])
+        self.room_bytes -= taken
+        return taken
+
+
+def test_a_disk_that_is_full_for_a_while_leaves_whole_lines_and_a_true_count(tmp_path: Path) -> None:
+    size = len(encode_result(result(0))) + 1
+    with FullDisk(tmp_path / "r.jsonl", "wb") as file:
+        writer = RecordWriter(RecordFile(file).write)
+        for seq, room_bytes in enumerate([10_000, size // 2, 10_000]):
+            file.room_bytes = room_bytes
+            writer.add(result(seq))
+            asyncio.run(writer.flush())
+    assert [one.seq for one in recorded([(tmp_path / "r.jsonl").read_bytes()])] == [0, 2]
+    assert (writer.lost, writer.fault) == (1, "No space left on device")
 
 
 def test_nothing_is_written_when_there_is_nothing() -> None:

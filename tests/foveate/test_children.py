@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def starts(child: Fragile, for_s: float, monkeypatch: pytest.MonkeyPatch, retire
     async def here(start: object) -> None:
         child.starts_s.append(asyncio.get_running_loop().time())
         if len(child.starts_s) <= child._works_from:
-            raise BrokerError("the port is taken")
+            raise [BrokerError("the port is taken"), OSError("no more processes")][len(child.starts_s) % 2]
         child.begin()
 
     monkeypatch.setattr("foveate.children.asyncio.to_thread", here)
@@ -81,6 +82,55 @@ def test_a_child_that_keeps_dying_is_started_ever_more_rarely_but_never_given_up
 def test_a_start_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = starts(Fragile(lives_s=1.0, works_from=3), 60, monkeypatch)
     assert len(moments) > 3
+
+
+class SlowStart:
+    """A child whose start takes long, and fails once its process is stopped under it."""
+
+    def __init__(self) -> None:
+        self.alive, self.begun, self.stopped = False, threading.Event(), threading.Event()
+
+    @property
+    def pid(self) -> int | None:
+        return None
+
+    def start(self) -> None:
+        self.begun.set()
+        self.alive = True
+        if self.stopped.wait(10):
+            raise BrokerError("it ended while it started")
+
+    def stop(self) -> None:
+        self.alive = False
+        self.stopped.set()
+
+
+async def test_a_start_that_is_cancelled_half_way_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foveate.children.FIRST_RESTART_S", 0.0)
+    child = SlowStart()
+    keeper = asyncio.create_task(keep_alive("child", child, LoopClock(), lambda: False))
+    assert await asyncio.to_thread(child.begun.wait, 10)
+    keeper.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeper
+    assert child.stopped.is_set()
+    assert not child.alive
+
+
+def test_a_worker_is_asked_to_stop_once_and_gets_longer_than_it_allows_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foveate.children.STOP_SLACK_S", 10.0)
+    order = WorkerOrder(WorkerSettings((ServedModel("m"),), stop_limit_s=0.5), MqttSettings(HOST, free_port()), None)
+    worker = WorkerProcess(order)
+    slow = "import signal, sys, time; n = []; signal.signal(15, lambda *_: n.append(1)); print('ready', flush=True)"
+    slow += "\nwhile not n: time.sleep(0.01)\ntime.sleep(0.6)\nsys.exit(len(n))"
+    process = subprocess.Popen([sys.executable, "-c", slow], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    worker._process = process
+    worker.terminate()
+    worker.stop()
+    process.stdout.close()
+    assert process.returncode == 1
 
 
 def test_a_hopeless_child_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,9 @@ def camera(name: str, origins: list[str], stopped: int = 0, total_ms: float = 50
 
 
 def test_it_adds_up_the_cameras_and_keeps_each() -> None:
-    found = summary([camera("a", ["fused", "edge", "carried"]), camera("b", ["cloud", "carried"], stopped=1)], USAGE)
+    found = summary(
+        [camera("a", ["fused", "edge", "carried"]), camera("b", ["cloud", "carried"], stopped=1)], USAGE, {}
+    )
     assert found["captured"] == 6
     assert found["finals"] == {"fused": 1, "edge": 1, "carried": 2, "cloud": 1}
     assert found["drops"] == {"stopped": 1}
@@ -56,20 +58,20 @@ def test_it_adds_up_the_cameras_and_keeps_each() -> None:
 
 
 def test_late_answers_lower_the_hit_ratio() -> None:
-    found = summary([camera("a", ["edge"] * 3), camera("b", ["edge"], total_ms=250.0)], USAGE)
+    found = summary([camera("a", ["edge"] * 3), camera("b", ["edge"], total_ms=250.0)], USAGE, {})
     assert found["deadline_hit_ratio"] == 0.75
     assert found["latency_ms"]["max"] == 250.0
 
 
 def test_carried_frames_do_not_count_in_the_latency_of_the_analysed() -> None:
-    found = summary([camera("a", ["carried"] * 5)], USAGE)
+    found = summary([camera("a", ["carried"] * 5)], USAGE, {})
     assert found["latency_ms"]["p50"] is not None
     assert found["latency_analysed_ms"] == {"p50": None, "p95": None, "p99": None, "max": None}
     assert found["lambda_edge"] is None
 
 
 def test_a_run_without_any_frame_has_nulls_instead_of_a_division_by_zero() -> None:
-    found = summary([camera("a", [])], USAGE)
+    found = summary([camera("a", [])], USAGE, {})
     assert found["captured"] == 0
     assert found["deadline_hit_ratio"] is None
     assert found["duration_s"] == 0.0
@@ -80,7 +82,7 @@ def test_a_run_without_any_frame_has_nulls_instead_of_a_division_by_zero() -> No
 def test_a_frame_that_ended_twice_is_no_sound_run() -> None:
     broken = camera("a", ["edge"])
     broken.board.ledger.final(FrameKey("a", 1, 0), Origin.EDGE)
-    assert summary([broken], USAGE)["invariant_ok"] is False
+    assert summary([broken], USAGE, {})["invariant_ok"] is False
 
 
 def shown(found: dict[str, Any]) -> str:
@@ -89,8 +91,16 @@ def shown(found: dict[str, Any]) -> str:
     return out.getvalue()
 
 
+def test_results_that_the_record_lacks_are_told_with_their_reason() -> None:
+    found = summary([camera("a", ["edge"])], USAGE, {"record_lost": 7, "uplink_missed": 2}, "No space left on device")
+    assert (found["record_lost"], found["record_fault"]) == (7, "No space left on device")
+    assert found["counters"] == {"record_lost": 7, "uplink_missed": 2}
+    assert "7 results were not written: No space left on device" in shown(found)
+    assert "not written" not in shown(summary([camera("a", ["edge"])], USAGE, {"record_lost": 0}))
+
+
 def test_people_read_the_same_figures() -> None:
-    text = shown(summary([camera("gate", ["fused", "fused", "edge", "carried"], stopped=2)], USAGE))
+    text = shown(summary([camera("gate", ["fused", "fused", "edge", "carried"], stopped=2)], USAGE, {}))
     assert "6 captured in 0.3 s" in text
     assert "1 carried, 1 edge, 2 fused" in text
     assert "2 stopped" in text
