@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cloud_worker.settings import ServedModel, WorkerSettings
-from edge_agent.publish import RECORD_CAPACITY_LINES, StateMessage
+from edge_agent.publish import RECORD_CAPACITY_BYTES, StateMessage
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.watch import WAITING_LINES
 from pipeline.policies.offload import Why
@@ -130,7 +130,7 @@ def reasons_in(tree: ast.AST) -> set[str]:
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-        if name in {"settle", "_give_up", "replace", "_pend"}:
+        if name in {"settle", "_give_up", "_displace", "replace", "_pend"}:
             values = [*node.args, *(word.value for word in node.keywords if word.arg == "reason")]
             found |= {
                 value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)
@@ -177,7 +177,7 @@ def test_the_table_of_queues_has_the_capacities_of_the_code() -> None:
         f"| file intake | frames under way | `frames_in_flight`, {agent.frames_in_flight} |",
         f"| uplink, per camera | requests in flight | `in_flight`, {UplinkSettings().in_flight} |",
         f"| MQTT session | bytes not yet on the link | {MqttSettings('h').backlog_bytes // 1024} KiB |",
-        f"| record file | lines | {RECORD_CAPACITY_LINES:,} |",
+        f"| record file | results | {RECORD_CAPACITY_BYTES // 2**20} MiB |",
         f"| worker queue | requests | {worker.queue_capacity}, and {waiting_mib} MiB |",
         f"| `foveate watch` | lines | {WAITING_LINES} |",
     )

@@ -153,10 +153,14 @@ async def test_sigterm_ends_it_soon_with_code_0_a_goodbye_a_summary_and_no_orpha
     assert took_s < STOPPED_WITHIN_S, f"the run ended {took_s:.1f} s after SIGTERM"
     assert gone(children)
     assert scene.listener.availability()[-1] == "offline"
+    for name in ("street", "plaza"):
+        assert scene.listener.state(name) == "offline"
+        assert scene.listener.states(name)[-1]["reason"] == "the agent has stopped"
     assert "Traceback" not in scene.run.stderr
     summary = json.loads((scene.folder / "s.json").read_text())
     assert summary["invariant_ok"] is True
     assert summary["in_flight"] == 0
+    assert summary["record_lost"] == summary["counters"]["record_lost"] == 0
     assert set(summary["drops"]) <= {"stopped", "overwritten", "unusable"}
     assert summary["cameras"]["plaza"]["drops"].keys() <= {"stopped"}
     assert len(read_record(scene.folder / "r.jsonl")) == sum(summary["finals"].values())
