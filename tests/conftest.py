@@ -1,13 +1,9 @@
 """Fixtures and rules for all tests."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("foveate", deadline=None)
@@ -42,12 +38,3 @@ def chromium(request: pytest.FixtureRequest) -> str:
     _need(request.config, path is not None, "chromium")
     assert path is not None
     return path
-
-
-@pytest.fixture
-def shared_clips() -> Path:
-    """Folder of clips that are not committed; tests that need them skip where they are absent."""
-    folder = SHARED / "clips"
-    if not folder.is_dir():
-        pytest.skip("the clips beside the checkout are absent")
-    return folder

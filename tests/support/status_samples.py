@@ -118,6 +118,7 @@ def agent(**changes: Any) -> AgentStatus:
         models={"edge": "nanodet-g-192@1", "cloud": "nanodet-g-416@1"},
         ready=True,
         ready_reason="",
+        counters={"uplink_missed": 17},
     )
     return msgspec.structs.replace(base, **changes)
 

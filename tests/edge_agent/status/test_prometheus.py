@@ -55,6 +55,7 @@ def named(found: Samples, name: str) -> Samples:
         ("foveate_camera_state", {"camera": "plaza", "state": "live"}, 1),
         ("foveate_camera_state", {"camera": "plaza", "state": "offline"}, 0),
         ("foveate_objects", {"camera": "plaza", "label": "person"}, 7),
+        ("foveate_events_total", {"kind": "uplink_missed"}, 17),
     ],
 )
 def test_each_figure_of_the_snapshot_is_there_in_base_units(name: str, labels: dict[str, str], value: float) -> None:
