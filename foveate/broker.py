@@ -75,6 +75,7 @@ class EmbeddedBroker:
         """Start the child and return when it takes connections; blocks. Raises BrokerError."""
         if self.pid is not None:
             return
+        self.stop()  # let go of one that has ended
         check_ports(self._host, self._ports)
         command = [sys.executable, "-m", "foveate.broker", "--host", self._host, "--port", str(self._ports[0])]
         if len(self._ports) > 1:

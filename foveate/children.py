@@ -67,6 +67,7 @@ class WorkerProcess:
         return self._process.poll() if self._process is not None else None
 
     def start(self) -> None:
+        self.stop()  # let go of one that has ended
         command = [sys.executable, "-m", "foveate.worker_child"]
         # A group of its own: Ctrl+C reaches the whole group, and what it means is decided here.
         process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)

@@ -84,6 +84,20 @@ def test_a_start_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(moments) > 3
 
 
+def test_starting_a_dead_worker_again_lets_go_of_what_the_first_one_held() -> None:
+    worker = WorkerProcess(WorkerOrder(WorkerSettings((ServedModel("m"),)), MqttSettings(HOST, free_port()), None))
+    worker.start()
+    first = worker._process
+    assert first is not None
+    assert first.stdin is not None
+    first.kill()
+    first.wait()
+    worker.start()
+    assert first.stdin.closed
+    assert worker.pid not in (None, first.pid)
+    worker.stop()
+
+
 class SlowStart:
     """A child whose start takes long, and fails once its process is stopped under it."""
 
