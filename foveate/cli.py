@@ -10,22 +10,23 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 import foveate.bench.cli
 import foveate.config.cli
 import foveate.models.cli
 from cloud_worker.main import serve
+from edge_agent.capture.address import SourceKind, parse_address
 from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
 from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
 from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
+from foveate.outputs import check_apart, console
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
 from foveate.watch import watch
 from pipeline.detectors.threads import default_threads
-from pipeline.errors import ConfigError, FoveateError
+from pipeline.errors import ConfigError, FoveateError, SourceError
 from pipeline.results import Result
 
 app = typer.Typer(
@@ -80,8 +81,10 @@ def run(  # noqa: PLR0913 - one parameter per option
         "cameras.objects": objects or None,
         "cameras.publish": publish,
     }
-    configuration = _configuration(sources or [], config, overrides)
-    _go(plan(configuration), Outputs(summary, record, open_page), verbose)
+    made = plan(_configuration(sources or [], config, overrides))
+    outputs = Outputs(summary, record, open_page)
+    check_apart(outputs, [*(sources or []), config or ""])
+    _go(made, outputs, verbose)
 
 
 @app.command()
@@ -135,6 +138,13 @@ def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result")] =
     typer.echo(json.dumps(msgspec.json.schema(Result), indent=2))
 
 
+def _check_present(sources: list[str]) -> None:
+    """A mistyped name is told before anything is started; beside other sources it is a camera's fault of its own."""
+    absent = [s for s in sources if parse_address(s).kind is SourceKind.PATH and not Path(s).exists()]
+    if sources and absent == sources:
+        raise SourceError(f"the source {absent[0]} does not exist; check the path.")
+
+
 def _configuration(sources: list[str], config: Path | None, overrides: Overrides) -> Configuration:
     if sources and config is not None:
         raise ConfigError("name the sources on the command line or in the configuration, not in both.")
@@ -142,12 +152,13 @@ def _configuration(sources: list[str], config: Path | None, overrides: Overrides
     if not configuration.cameras:
         raise ConfigError("there is no source: name a camera, a file or a folder, or a configuration with -c.")
     check_models(configuration)
+    _check_present(sources)
     return configuration
 
 
 def _go(made: Plan, outputs: Outputs, verbose: bool) -> None:
     _log_to_stderr(verbose)
-    raise typer.Exit(asyncio.run(Run(made, outputs, Console()).go()))
+    raise typer.Exit(asyncio.run(Run(made, outputs, console()).go()))
 
 
 def _log_to_stderr(verbose: bool) -> None:

@@ -58,4 +58,4 @@ def _update(bars: Bars, row: TaskID, camera: Camera) -> None:
 def _answers(camera: Camera) -> str:
     finals = camera.board.ledger.snapshot().finals
     shown = ", ".join(f"{n} {origin}" for origin, n in sorted(finals.items()))
-    return shown or camera.board.state.value
+    return shown or camera.board.reason

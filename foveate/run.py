@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import secrets
@@ -29,6 +28,7 @@ from edge_agent.status_source import AgentStatusSource
 from foveate import summary
 from foveate.broker import EmbeddedBroker
 from foveate.children import Meter, WorkerOrder, WorkerProcess, keep_alive
+from foveate.outputs import write_summary
 from foveate.plan import Outputs, Plan
 from foveate.progress import Progress
 from pipeline.detectors.base import Detector
@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 WAIT_FOR_CLOUD_S = 10.0
 STOP_LIMIT_S = 3.0
 MEASURE_EVERY_S = 3.0
+SAME_WISH_S = 0.1
 STAGE_FAILED, SOURCE_FAILED = 1, 3
 _FAILED_STATES = frozenset({CameraState.INVALID_INPUT, CameraState.UNSUPPORTED_CODEC, CameraState.AUTH_FAILED})
 
@@ -210,9 +211,11 @@ class Run:
     def _finish(self, agent: Agent) -> None:
         usage = {role: meter.usage() for role, meter in self._meters.items()}
         result = summary.summary(agent.cameras, usage, agent.counters(), agent.record_fault)
-        summary.show(result, self._console)
-        if self._outputs.summary is not None:
-            self._outputs.summary.write_text(json.dumps(result, indent=2) + "\n")
+        try:
+            if self._outputs.summary is not None:
+                write_summary(self._outputs.summary, result)
+        finally:
+            summary.show(result, self._console)
 
 
 def _named(settings: MqttSettings, agent: str, role: str) -> MqttSettings:
@@ -266,13 +269,20 @@ def _record_file(path: Path | None) -> Iterator[RecordWriter | None]:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[asyncio.Event]:
-    """An event that the first SIGINT or SIGTERM sets; a second one ends the process at once."""
+    """An event that the first SIGINT or SIGTERM sets; a later one ends the process at once.
+
+    One that follows within a moment is the same wish: ``timeout`` and some shells tell a process and its group.
+    """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    first_s: list[float] = []
 
     def on_signal(number: int) -> None:
-        if stop.is_set():
+        now_s = MonotonicClock().now_s()
+        if not first_s:
+            first_s.append(now_s)
+            stop.set()
+        elif now_s - first_s[0] > SAME_WISH_S:
             os._exit(128 + number)
-        stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)

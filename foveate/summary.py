@@ -20,7 +20,9 @@ def summary(
 
     ``counters`` are the agent's; ``record_fault`` says why the record file lacks results.
     """
-    whole = _part([c.board for c in cameras], max((c.deadline_ms for c in cameras), default=0.0))
+    deadlines = {c.deadline_ms for c in cameras}
+    # Where cameras have different deadlines there is none for all of them; each camera's part has its own.
+    whole = _part([c.board for c in cameras], deadlines.pop() if len(deadlines) == 1 else None)
     return {
         **whole,
         "duration_s": round(_duration_s([c.board for c in cameras]), 3),
@@ -43,7 +45,7 @@ def _duration_s(boards: list[Board]) -> float:
     return max(last) - min(first) if first and last else 0.0
 
 
-def _part(boards: list[Board], deadline_ms: float) -> dict[str, Any]:
+def _part(boards: list[Board], deadline_ms: float | None) -> dict[str, Any]:
     ledgers = [board.ledger.snapshot() for board in boards]
     finals: Counter[str] = Counter()
     drops: Counter[str] = Counter()
@@ -85,6 +87,10 @@ def _percentiles(histogram: LogHistogram) -> dict[str, float | None]:
     return {name: None if value is None else round(value, 2) for name, value in values.items()}
 
 
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.2f} MB" if size_bytes >= 1_000_000 else f"{size_bytes / 1e3:.1f} kB"
+
+
 def show(result: dict[str, Any], console: Console) -> None:
     """Print a summary for people."""
     table = Table(title="Foveate", show_header=False, title_justify="left", box=None, pad_edge=False)
@@ -99,11 +105,11 @@ def show(result: dict[str, Any], console: Console) -> None:
     table.add_row("dropped", ", ".join(f"{n} {why}" for why, n in sorted(result["drops"].items())) or "none")
     if latency["p50"] is not None:
         table.add_row("latency", f"P50 {latency['p50']:.0f} ms, P99 {latency['p99']:.0f} ms, analysed frames")
-    if ratio is not None:
+    if ratio is not None and result["deadline_ms"] is not None:
         table.add_row("on time", f"{ratio:.2%} within {result['deadline_ms']:.0f} ms")
     if result["lambda_edge"] is not None:
-        table.add_row("lambda", f"{result['lambda_edge']:.1%} of the analysed frames answered without the cloud")
-    table.add_row("uplink", f"{result['bytes_up'] / 1e6:.2f} MB{share}")
+        table.add_row("edge alone", f"{result['lambda_edge']:.1%} of the analysed frames (lambda)")
+    table.add_row("uplink", f"{_size(result['bytes_up'])}{share}")
     if result["record_lost"]:
         table.add_row("record", f"{result['record_lost']} results were not written: {result['record_fault']}")
     table.add_row("CPU", ", ".join(f"{role} {s:.1f} s" for role, s in result["cpu_s"].items()))

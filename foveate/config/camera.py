@@ -125,7 +125,12 @@ class CameraKeys(Keys):
     change_detection: Literal["adaptive", "uniform"] = key(
         _CAMERA.change_detection, "Analyse what changed (adaptive), or every sampled frame (uniform)"
     )
-    deadline_ms: float = key(_CAMERA.deadline_ms, "Every frame is answered within this, from capture", gt=0, le=60_000)
+    deadline_ms: float = key(
+        _CAMERA.deadline_ms,
+        "Every frame is answered within this, from capture; see patience_ms for files",
+        gt=0,
+        le=60_000,
+    )
     patience_ms: float = key(
         _CAMERA.patience_ms, "How long a file that is read as fast as can be waits for the cloud", gt=0, le=600_000
     )

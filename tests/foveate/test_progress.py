@@ -42,7 +42,7 @@ def test_without_a_terminal_a_line_per_camera_comes_now_and_then() -> None:
         out.getvalue().splitlines()
         == [
             "gate  live  30 of 795 frames  30 fused",
-            "yard  live  0 frames  live",
+            "yard  live  0 frames  pictures arrive",
         ]
         * 2
     )

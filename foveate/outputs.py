@@ -1,0 +1,64 @@
+"""Where a run writes: files that must not be one another, and a terminal that may go away."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console
+
+from foveate.plan import Outputs
+from pipeline.errors import ConfigError
+
+PLAIN_WIDTH = 160
+"""Columns of what is printed where there is no terminal to ask."""
+
+
+class PatientStream:
+    """A text stream that drops what its reader does not take: a closed pipe or a full disk must not end a run."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def console() -> Console:
+    """Standard output for people; wide where it is no terminal, so that lines stay whole in a file."""
+    stream: Any = PatientStream(sys.stdout)
+    return Console(file=stream, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+
+
+def check_apart(outputs: Outputs, inputs: Iterable[str | Path]) -> None:
+    """See that no file is written over another one of the same run. Raises ConfigError."""
+    named: dict[Path, str] = {}
+    for what, path in (
+        *(("a source or the configuration", Path(given)) for given in inputs if given and Path(given).is_file()),
+        ("the record", outputs.record),
+        ("the summary", outputs.summary),
+    ):
+        if path is None or path.is_char_device():
+            continue
+        other = named.setdefault(path.resolve(), what)
+        if other != what:
+            raise ConfigError(f"{path} is {other} and would be overwritten by {what}; name another file.")
+
+
+def write_summary(path: Path, result: dict[str, Any]) -> None:
+    """Write a summary as JSON. Raises ConfigError."""
+    try:
+        path.write_text(json.dumps(result, indent=2) + "\n")
+    except OSError as error:
+        raise ConfigError(f"the summary file {path} cannot be written: {error.strerror}; name another one.") from error
