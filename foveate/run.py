@@ -269,25 +269,23 @@ def _record_file(path: Path | None) -> Iterator[RecordWriter | None]:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[asyncio.Event]:
-    """An event that the first SIGINT or SIGTERM sets; a later one ends the process at once.
+    """An event that the first SIGINT or SIGTERM sets; a later one ends the process at once, also where it blocks.
 
     One that follows within a moment is the same wish: ``timeout`` and some shells tell a process and its group.
     """
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    loop, stop, clock = asyncio.get_running_loop(), asyncio.Event(), MonotonicClock()
     first_s: list[float] = []
 
-    def on_signal(number: int) -> None:
-        now_s = MonotonicClock().now_s()
+    def on_signal(number: int, _frame: object) -> None:
         if not first_s:
-            first_s.append(now_s)
-            stop.set()
-        elif now_s - first_s[0] > SAME_WISH_S:
+            first_s.append(clock.now_s())
+            loop.call_soon_threadsafe(stop.set)
+        elif clock.now_s() - first_s[0] > SAME_WISH_S:
             os._exit(128 + number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal, number)
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
