@@ -80,7 +80,6 @@ class AgentSettings:
     agent: str
     cameras: tuple[CameraSettings, ...]
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
-    prefix: str = "foveate"
     settle_margin_ms: float = 20.0
     frames_in_flight: int = 8
     """For sources that are not live: how many frames may be under way at once."""

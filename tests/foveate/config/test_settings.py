@@ -75,7 +75,7 @@ def test_every_finer_setting_has_a_key(group: str) -> None:
     part = part or getattr(settings.cameras[0], group)
     keys = getattr(configuration, group, None) or getattr(configuration.cameras[0], group)
     names = {field.name for field in fields(part)}  # type: ignore[arg-type] # every part is a dataclass
-    assert names - {"agent", "prefix", "cameras", "uplink"} <= set(type(keys).model_fields)
+    assert names - {"agent", "cameras", "uplink"} <= set(type(keys).model_fields)
 
 
 def test_every_key_of_a_camera_reaches_its_settings() -> None:
