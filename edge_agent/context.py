@@ -8,6 +8,7 @@ from typing import Protocol
 from edge_agent.board import Board
 from edge_agent.frame_work import wanted
 from edge_agent.gate import Gate, Gated
+from edge_agent.levers import Levers
 from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
 from edge_agent.resolve import Phase, Resolver
@@ -82,6 +83,7 @@ class Context:
     resolver: Resolver
     patient: bool
     stills: bool
+    levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     to_show: Frame | None = None
