@@ -21,6 +21,7 @@ class Ignored(StrEnum):
 
     RETAINED = "retained"  # a stored request is of the past, and nobody waits for it
     NO_ADDRESS = "no_address"  # no response topic of an agent, or no correlation data
+    STOPPING = "stopping"  # a probe, of a worker that stops
     DUPLICATE = "duplicate"  # the first of the same key has had, or will have, the one reply
 
 

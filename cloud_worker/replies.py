@@ -10,7 +10,7 @@ from cloud_worker.jobs import Job, ReplyAddress
 from pipeline.detections import Detections
 from pipeline.geometry import coverage
 from pipeline.wire.codec import encode_reply
-from pipeline.wire.messages import Refusal, Reply, Request, WireCrop, WireDetection
+from pipeline.wire.messages import Echo, Refusal, Reply, Request, WireCrop, WireDetection
 
 DETAIL_CHARACTERS = 400
 LEAST_INSIDE = 0.65
@@ -71,6 +71,10 @@ class ReplyWriter:
                 return Sealed(encode_reply(reply), refused)
         reply = self._reply((address.agent, "-", 0, 0), "", spent, refused=refused, detail=detail)
         return Sealed(encode_reply(reply), refused)
+
+    def echo(self, address: ReplyAddress, echo: Echo) -> bytes:
+        """The reply to a probe."""
+        return encode_reply(self._reply((address.agent, "-", 0, echo.echo), "", Durations()))
 
     def _reply(
         self,

@@ -26,7 +26,8 @@ from pipeline.policies.batch import BATCH_KINDS
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, Outgoing, Transport
 from pipeline.wire import topics
-from pipeline.wire.messages import Refusal, WorkerModel, WorkerState
+from pipeline.wire.codec import decode_echo
+from pipeline.wire.messages import Echo, Refusal, WorkerModel, WorkerState
 
 REPLY_EXPIRY_S = 5
 """A reply later than this helps nobody's tracks."""
@@ -49,6 +50,7 @@ class WorkerStatistics:
 
     received: int
     answered: int
+    echoed: int
     refused: dict[str, int]
     ignored: dict[str, int]
     replies_lost: dict[str, int]
@@ -90,6 +92,7 @@ class WorkerService:
         self._hung = False
         self._received = 0
         self._answered = 0
+        self._echoed = 0
         self._refused: Counter[str] = Counter()
         self._ignored: Counter[str] = Counter()
 
@@ -113,6 +116,7 @@ class WorkerService:
         return WorkerStatistics(
             self._received,
             self._answered,
+            self._echoed,
             dict(self._refused),
             dict(self._ignored),
             self._outbox.lost,
@@ -180,6 +184,10 @@ class WorkerService:
         if isinstance(address, Ignored):
             self._ignored[address.value] += 1
             return
+        echo = decode_echo(message.payload)
+        if echo is not None:
+            self._echo(address, echo)
+            return
         now_s = self._clock.now_s()
         arrival = read_request(message, address, self._settings, self._detectors, now_s)
         if isinstance(arrival, Rejected):
@@ -195,6 +203,18 @@ class WorkerService:
             )
         else:
             self._admit(arrival)
+
+    def _echo(self, address: ReplyAddress, echo: Echo) -> None:
+        """Return a probe at once, past the queue; a worker that stops is silent, so that nobody counts on it."""
+        if self._stop.is_set():
+            self._ignored[Ignored.STOPPING.value] += 1
+            return
+        self._echoed += 1
+        self._post(address, self._writer.echo(address, echo))
+        if echo.give_up:
+            given_up = Refused(Refusal.EXPIRED, "a probe came after it: the way was closed meanwhile")
+            for job in self._queue.remove_where(lambda job: job.address.agent == address.agent):
+                self._deliver(job, given_up, self._spent_waiting(job))
 
     def _admit(self, job: Job) -> None:
         if self._stop.is_set():
@@ -223,11 +243,14 @@ class WorkerService:
             self._answered += 1
         else:
             self._refused[sealed.refused.value] += 1
+        self._post(address, sealed.payload)
+
+    def _post(self, address: ReplyAddress, payload: bytes) -> None:
         properties = {} if address.traceparent is None else {"traceparent": address.traceparent}
         self._outbox.put(
             Outgoing(
                 address.topic,
-                sealed.payload,
+                payload,
                 correlation=address.correlation,
                 expiry_s=REPLY_EXPIRY_S,
                 properties=properties,

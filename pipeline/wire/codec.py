@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pipeline.wire.messages import WIRE_VERSION, Refusal, Reply, Request, WireDetection, WorkerState
+from pipeline.wire.messages import WIRE_VERSION, Echo, Refusal, Reply, Request, WireDetection, WorkerState
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024
@@ -21,6 +21,7 @@ MAX_DETECTIONS_PER_CROP = 1000
 MAX_SIDE_PX = 65_535
 MAX_PICTURE_PX = 7680 * 4320
 MAX_BUDGET_MS = 3_600_000.0
+MOST_ECHO_BYTES = 512
 _PREFIX_BYTES = 5
 _JPEG_TAIL_BYTES = 4096
 
@@ -57,6 +58,22 @@ def decode_request(payload: bytes) -> tuple[Request, memoryview] | BadPayload:
     if isinstance(request, BadPayload):
         return request
     return _request_fault(request) or _picture_fault(request, jpeg) or (request, jpeg)
+
+
+def encode_echo(echo: Echo) -> bytes:
+    """Pack a probe. A worker that does not know probes takes it for a request and refuses it, at once too."""
+    return _pack(echo, b"")
+
+
+def decode_echo(payload: bytes) -> Echo | None:
+    """Unpack a probe; None where the payload is none, or not sound: then ``decode_request`` says what is wrong."""
+    if len(payload) > MOST_ECHO_BYTES:
+        return None  # nor is any picture so small
+    parts = _split(payload)
+    if isinstance(parts, BadPayload) or parts[1]:
+        return None
+    echo = _decoded(_ECHO.decode, parts[0])
+    return None if isinstance(echo, BadPayload) or echo.echo < 0 else echo
 
 
 def encode_reply(reply: Reply) -> bytes:
@@ -136,7 +153,7 @@ def _frame_header_size(body: memoryview) -> tuple[int, int] | None:
     return (width, height) if width and height else None
 
 
-def _pack(header: Request | Reply, body: bytes) -> bytes:
+def _pack(header: Request | Echo | Reply, body: bytes) -> bytes:
     packed = msgspec.msgpack.encode(header)
     return b"".join((bytes((WIRE_VERSION,)), len(packed).to_bytes(4, "big"), packed, body))
 
@@ -263,5 +280,6 @@ def _short(text: str) -> bool:
 
 
 _REQUEST = msgspec.msgpack.Decoder(Request)
+_ECHO = msgspec.msgpack.Decoder(Echo)
 _REPLY = msgspec.msgpack.Decoder(Reply)
 _WORKER_STATE = msgspec.json.Decoder(WorkerState)

@@ -58,6 +58,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.agent, self.camera, self.epoch, self.seq
 
 
+class Echo(msgspec.Struct, frozen=True, kw_only=True):
+    """Header of a probe, with nothing after it. A worker returns it at once, as a reply without detections: the way
+    there and back is open. ``echo`` is its number, and the reply's ``seq``.
+
+    ``give_up``: what the same agent asked before it, and what still waits, is of no use any more. A worker cannot know
+    that of a picture that an outage held back on the way: its budget counts from its arrival.
+    """
+
+    echo: int
+    give_up: bool = False
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """Header of a reply: detections per crop, in the order of the request, or a refusal; and the worker's durations.
 

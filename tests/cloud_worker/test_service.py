@@ -14,7 +14,7 @@ from pipeline.wire import topics
 from pipeline.wire.codec import BadPayload, decode_worker_state, encode_request
 from pipeline.wire.messages import Refusal, WireCrop, WorkerState
 from tests.support.detectors import POISON_GREY, ScriptedDetector, grey_picture, jpeg_of
-from tests.support.workers import Bench, bench, make_request
+from tests.support.workers import Bench, Requester, bench, make_request
 
 
 def on_gpu(batch: int) -> float:
@@ -496,6 +496,56 @@ def test_one_reply_goes_to_every_request_with_an_address_and_the_counters_add_up
             done = made.services[0].statistics()
             assert done.received == 41 == done.answered + sum(done.refused.values())
             assert (done.queued, done.ignored, done.replies_lost) == (0, {}, {})
+
+    run_virtual(scene())
+
+
+def test_a_probe_comes_back_at_once_past_a_full_queue() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _: 1.0)], queue_capacity=2) as made:
+            sent = [await made.requester.send(make_request(i, budget_ms=9000.0)) for i in range(3)]
+            probe = await made.requester.probe(7)
+            await asyncio.sleep(0.001)
+            reply = made.requester.reply_to(probe)
+            assert (reply.agent, reply.seq, reply.refused, reply.detections) == ("a1", 7, None, [])
+            await asyncio.sleep(5)
+            assert [made.requester.reply_to(one).refused for one in sent] == [None, None, Refusal.QUEUE_FULL]
+            done = made.services[0].statistics()
+            assert (done.received, done.answered, done.echoed) == (4, 2, 1)
+
+    run_virtual(scene())
+
+
+def test_a_probe_gives_up_what_its_own_agent_asked_before_and_nothing_else() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _: 0.1)]) as made:
+            other = Requester(made.hub, agent="a2")
+            session = asyncio.create_task(other.transport.run())
+            await other.transport.wait_connected()
+            running = await made.requester.send(make_request(0, budget_ms=9000.0))
+            await asyncio.sleep(0.01)  # it is in the model now
+            stale = [await made.requester.send(make_request(i, budget_ms=9000.0)) for i in (1, 2)]
+            theirs = await other.send(make_request(3, agent="a2", budget_ms=9000.0))
+            await made.requester.probe(1, give_up=True)
+            fresh = await made.requester.send(make_request(4, budget_ms=9000.0))
+            await asyncio.sleep(1)
+            assert [made.requester.reply_to(one).refused for one in stale] == [Refusal.EXPIRED] * 2
+            assert [made.requester.reply_to(one).refused for one in (running, fresh)] == [None, None]
+            assert other.reply_to(theirs).refused is None
+            session.cancel()
+
+    run_virtual(scene())
+
+
+def test_a_worker_that_stops_returns_no_probe() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _: 1.0)]) as made:
+            await made.requester.send(make_request(0, budget_ms=9000.0))
+            await asyncio.sleep(0.01)
+            made.services[0].stop()
+            probe = await made.requester.probe(1)
+            await asyncio.sleep(0.1)
+            assert probe not in made.requester.replies
 
     run_virtual(scene())
 

@@ -11,8 +11,8 @@ from pipeline.timing import LoopClock
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_reply, encode_request
-from pipeline.wire.messages import Reply, Request, WireCrop
+from pipeline.wire.codec import BadPayload, decode_reply, encode_echo, encode_request
+from pipeline.wire.messages import Echo, Reply, Request, WireCrop
 from tests.support.detectors import ScriptedDetector, VirtualRunner, grey_picture, jpeg_of
 
 
@@ -55,6 +55,10 @@ class Requester:
     async def send(self, request: Request, grey: int = 80, size: tuple[int, int] = (64, 64)) -> bytes:
         """Send a flat picture of (width, height) pixels; the correlation data of the request."""
         return await self.send_bytes(encode_request(request, jpeg_of(grey_picture(grey, *size))), str(request.seq))
+
+    async def probe(self, number: int, *, give_up: bool = False) -> bytes:
+        """Send an echo probe; its correlation data."""
+        return await self.send_bytes(encode_echo(Echo(echo=number, give_up=give_up)), f"echo{number}")
 
     async def send_bytes(self, payload: bytes, name: str, model: str = "m") -> bytes:
         correlation = name.encode()

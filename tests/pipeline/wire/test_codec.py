@@ -14,9 +14,11 @@ from pipeline.wire.codec import (
     MAX_HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
     BadPayload,
+    decode_echo,
     decode_reply,
     decode_request,
     decode_worker_state,
+    encode_echo,
     encode_reply,
     encode_request,
     encode_worker_state,
@@ -24,6 +26,7 @@ from pipeline.wire.codec import (
 )
 from pipeline.wire.messages import (
     WIRE_VERSION,
+    Echo,
     Refusal,
     Reply,
     Request,
@@ -305,3 +308,29 @@ def test_a_worker_state_that_cannot_be_used_is_told(payload: bytes) -> None:
 def test_a_header_nested_too_deep_is_refused() -> None:
     assert isinstance(decode_request(raw(msgspec.Raw(b"\x91" * 5000 + b"\x00"))), BadPayload)
     assert isinstance(decode_request(raw(msgspec.Raw(b"\x81\xa1x" + b"\x91" * 100_000 + b"\x00"))), BadPayload)
+
+
+@given(st.integers(0, 2**63 - 1), st.booleans())
+def test_a_probe_comes_back_as_it_was_and_is_small(number: int, give_up: bool) -> None:
+    payload = encode_echo(Echo(echo=number, give_up=give_up))
+    assert decode_echo(payload) == Echo(echo=number, give_up=give_up)
+    assert len(payload) <= 100
+
+
+def test_a_worker_that_does_not_know_probes_refuses_one_as_a_bad_request() -> None:
+    found = decode_request(encode_echo(Echo(echo=1)))
+    assert isinstance(found, BadPayload)
+    assert found.refusal is Refusal.BAD_PAYLOAD
+
+
+@given(st.binary(max_size=600))
+def test_what_is_no_probe_is_never_taken_for_one(payload: bytes) -> None:
+    assert decode_echo(payload) is None
+    assert decode_echo(payload[:1] + (0).to_bytes(4, "big") + payload) is None
+
+
+def test_a_request_is_never_taken_for_a_probe() -> None:
+    assert decode_echo(encode_request(request(), JPEG)) is None
+    negative = encode_echo(Echo(echo=-1))
+    assert decode_echo(negative) is None
+    assert decode_echo(encode_echo(Echo(echo=1)) + b"x") is None
