@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from cloud_worker.forecast import Forecast
 from cloud_worker.jobs import Job
 from cloud_worker.model_runner import Models
 from cloud_worker.queue import ReadyGroup, RequestQueue
@@ -16,6 +16,7 @@ from pipeline.geometry import Size
 from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
 from pipeline.policies.batch import BatchPolicy, BatchReason, BatchView, Wait
 from pipeline.policies.batch_latency import ArrivalGaps, BatchLatency
+from pipeline.policies.schedule import Drop, DropReason, Service
 from pipeline.timing import Clock
 from pipeline.wire.messages import Refusal
 
@@ -80,6 +81,7 @@ class Batcher:
         self._clock = clock
         self._deliver = deliver
         self._latency = BatchLatency()
+        self._forecast = Forecast(self._latency, policies.max_batch)
         self._gaps = ArrivalGaps()
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
@@ -98,19 +100,19 @@ class Batcher:
         return self._latency.p95_of_newest_s(model)
 
     def admit(self, job: Job) -> Refused | None:
-        """Queue a job, or say why not."""
+        """Queue a job, or say why not. What is queued may give way to it, and has its outcome then."""
         self.refuse_overdue()
         now_s = self._clock.now_s()
-        model, bucket = job.kind
-        self._gaps.observe(model, bucket, now_s)
-        load = QueueLoad(
-            len(self._queue), self._queue.held_bytes, self._ahead_s(job.deadline_s, now_s), self._run_s(job, now_s)
-        )
+        self._gaps.observe(*job.kind, now_s)
+        service = self._service(now_s)
+        prospect = self._queue.prospect(job, service, now_s)
+        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, service.alone_s(job.kind))
         verdict = self._policies.admission.decide(
             load, self._policies.bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s
         )
         if isinstance(verdict, Refuse):
             return Refused(verdict.refusal, verdict.detail)
+        self._give_up(prospect.give_way, now_s)
         self._queue.add(job)
         self._changed.set()
         return None
@@ -120,15 +122,13 @@ class Batcher:
         self._changed.set()
 
     def refuse_overdue(self) -> None:
-        """Deliver ``expired`` for every queued job that could not be done in time even if it started now."""
+        """Give up, with a refusal, every queued job that scheduling no longer sees in time."""
         now_s = self._clock.now_s()
-        for job in self._queue.remove_where(self._overdue_at(now_s)):
-            left_ms = (job.deadline_s - now_s) * 1e3
-            self._refuse(job, Refused(Refusal.EXPIRED, f"{left_ms:.1f} ms are left after the wait, too few to run"))
+        self._give_up(self._queue.drops(self._service(now_s), now_s), now_s)
 
     def refuse_all(self, refused: Refused) -> None:
         """Deliver a refusal for everything queued."""
-        for job in self._queue.remove_where(lambda _job: True):
+        for job in self._queue.remove_where(lambda _job: True, self._clock.now_s()):
             self._refuse(job, refused)
 
     def abandon_run(self, refused: Refused) -> None:
@@ -172,7 +172,7 @@ class Batcher:
         model, bucket = group.jobs[0].kind
         return BatchView(
             now_s=now_s,
-            deadlines_s=tuple(job.deadline_s for job in group.jobs),
+            deadlines_s=tuple(sorted(job.deadline_s for job in group.jobs)),
             oldest_arrival_s=min(job.arrived_s for job in group.jobs),
             next_arrival_s=self._gaps.next_s(model, bucket),
             others_wait=group.others_wait,
@@ -188,9 +188,8 @@ class Batcher:
 
     async def _run_batch(self, jobs: tuple[Job, ...]) -> None:
         now_s = self._clock.now_s()
-        images = self._queue.take(jobs)
-        model, bucket = jobs[0].kind
-        predicted_s = self._latency.times(model, bucket, now_s).typical_s(len(jobs)) or 0.0
+        images = self._queue.take(jobs, now_s)
+        predicted_s = self._forecast.typical_s(jobs[0].kind, len(jobs), now_s)
         company_since_s = None if self._company is None else self._company[1]
         run = self._run = _Run(list(jobs), now_s, company_since_s, now_s + predicted_s)
         self._company = None
@@ -206,10 +205,10 @@ class Batcher:
 
     async def _alone(self, run: _Run, job: Job, image: Image) -> None:
         """Second try for one job of a batch that failed, unless its time is up."""
-        if self._overdue_at(self._clock.now_s())(job):
-            self._finish(
-                run, job, Refused(Refusal.EXPIRED, "its batch failed and no time is left to run it alone"), 0.0
-            )
+        now_s = self._clock.now_s()
+        if job.deadline_s <= now_s + (self._service(now_s).alone_s(job.kind) or 0.0):
+            refused = Refused(Refusal.EXPIRED, "its batch failed and no time is left to run it alone")
+            self._finish(run, job, refused, 0.0)
         else:
             await self._attempt(run, (job,), [image])
 
@@ -217,7 +216,7 @@ class Batcher:
         """Run the model once and deliver; the fault instead where a larger batch failed."""
         started_s = self._clock.now_s()
         model, bucket = jobs[0].kind
-        predicted_s = self._latency.times(model, bucket, started_s).typical_s(len(jobs)) or 0.0
+        predicted_s = self._forecast.typical_s(jobs[0].kind, len(jobs), started_s)
         run.hung_at_s = started_s + max(HUNG_S, HUNG_TIMES * predicted_s)
         found = await self._models.detect(model, images, min(job.request.min_score for job in jobs))
         ended_s = self._clock.now_s()
@@ -227,6 +226,8 @@ class Batcher:
                 self._finish(run, jobs[0], Refused(Refusal.FAILED, found), infer_ms)
             return found
         self._latency.observe(model, bucket, len(jobs), ended_s - started_s, ended_s)
+        for job in jobs:
+            self._queue.served(job, (ended_s - started_s) / len(jobs), ended_s)
         for job, detections in zip(jobs, found, strict=True):
             self._finish(run, job, Answered(detections, len(jobs)), infer_ms)
         return None
@@ -240,6 +241,11 @@ class Batcher:
         wait_ms = (run.taken_s - since_s) * 1e3
         self._deliver(job, outcome, Durations(queue_ms, wait_ms, infer_ms, self._since_ms(job)))
 
+    def _give_up(self, drops: Iterable[tuple[Job, Drop]], now_s: float) -> None:
+        for job, drop in drops:
+            if self._queue.remove(job, now_s):
+                self._refuse(job, _refused(drop))
+
     def _refuse(self, job: Job, refused: Refused) -> None:
         waited_ms = self._since_ms(job)
         self._deliver(job, refused, Durations(queue_ms=waited_ms, total_ms=waited_ms))
@@ -247,33 +253,13 @@ class Batcher:
     def _since_ms(self, job: Job) -> float:
         return (self._clock.now_s() - job.arrived_s) * 1e3
 
-    def _overdue_at(self, now_s: float) -> Callable[[Job], bool]:
-        """Whether a job could not be in time even if it ran alone from ``now_s`` on; asks once per kind."""
-        admission, bounds = self._policies.admission, self._policies.bounds
-        run_s = functools.cache(lambda model, bucket: self._latency.times(model, bucket, now_s).p90_s(1))
-
-        def overdue(job: Job) -> bool:
-            alone = QueueLoad(0, 0, 0.0, run_s(*job.kind))
-            verdict = admission.decide(alone, bounds, 0, deadline_s=job.deadline_s, now_s=now_s)
-            return job.deadline_s <= now_s or isinstance(verdict, Refuse)
-
-        return overdue
-
-    def _run_s(self, job: Job, now_s: float) -> float | None:
-        model, bucket = job.kind
-        return self._latency.times(model, bucket, now_s).p90_s(1)
-
-    def _ahead_s(self, deadline_s: float, now_s: float) -> float:
-        """Predicted seconds until the model is free for a newcomer with this deadline."""
+    def _service(self, now_s: float) -> Service:
         rest_s = 0.0 if self._run is None else max(self._run.expected_end_s - now_s, 0.0)
-        return rest_s + sum(
-            self._kind_s(model, bucket, count, now_s)
-            for (model, bucket), count in self._queue.ahead_of(deadline_s).items()
-        )
+        return self._forecast.service(rest_s, now_s)
 
-    def _kind_s(self, model: str, bucket: Size, count: int, now_s: float) -> float:
-        times = self._latency.times(model, bucket, now_s)
-        full, rest = divmod(count, self._policies.max_batch)
-        full_s = times.typical_s(self._policies.max_batch) or 0.0
-        rest_s = times.typical_s(rest) or 0.0 if rest else 0.0
-        return full * full_s + rest_s
+
+def _refused(drop: Drop) -> Refused:
+    left_ms = drop.left_s * 1e3
+    if drop.reason is DropReason.HOPELESS:
+        return Refused(Refusal.EXPIRED, f"{left_ms:.1f} ms are left after the wait, too few to run")
+    return Refused(Refusal.INFEASIBLE, f"gave way with {left_ms:.1f} ms left: not all that waits can be in time")

@@ -11,7 +11,9 @@ from cloud_worker.threads import BlockingRunner
 
 
 class Decoder:
-    """Calls ``ready`` after each picture that was put into the queue, ``spoilt`` for a job whose picture is damaged."""
+    """Calls ``ready`` after each picture that was put into the queue, ``spoilt`` for a job whose picture is damaged: it
+    is still queued, unless it has left meanwhile.
+    """
 
     def __init__(
         self, queue: RequestQueue, runner: BlockingRunner, ready: Callable[[], None], spoilt: Callable[[Job], None]
@@ -38,5 +40,5 @@ class Decoder:
             if image is not None:
                 self._queue.decoded(job, image)
                 self._ready()
-            elif self._queue.remove(job):
+            else:
                 self._spoilt(job)

@@ -39,6 +39,11 @@ class Job:
         return self.request.key
 
     @property
+    def flow(self) -> tuple[str, str]:
+        """The agent and its camera: who is treated fairly."""
+        return self.request.agent, self.request.camera
+
+    @property
     def kind(self) -> tuple[str, Size]:
         """Model and size bucket; only jobs of one kind run together."""
         return self.request.model, Size(_up(self.size.width), _up(self.size.height))

@@ -23,6 +23,7 @@ from pipeline.detectors.labels import label_set
 from pipeline.errors import FoveateError
 from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
 from pipeline.policies.batch import BATCH_KINDS
+from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, Outgoing, Transport
 from pipeline.wire import topics
@@ -82,7 +83,7 @@ class WorkerService:
         self._models = [_announced(name, detector) for name, detector in detectors.items()]
         self._writer = ReplyWriter(settings.worker, {name: detector.version for name, detector in detectors.items()})
         self._seen = SeenRequests(settings.duplicate_window_s)
-        self._queue = RequestQueue()
+        self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
         self._outbox = Outbox(transport)
         models = ModelRunner(detectors, self._runners.model)
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._deliver)
@@ -213,7 +214,8 @@ class WorkerService:
         self._post(address, self._writer.echo(address, echo))
         if echo.give_up:
             given_up = Refused(Refusal.EXPIRED, "a probe came after it: the way was closed meanwhile")
-            for job in self._queue.remove_where(lambda job: job.address.agent == address.agent):
+            now_s = self._clock.now_s()
+            for job in self._queue.remove_where(lambda job: job.address.agent == address.agent, now_s):
                 self._deliver(job, given_up, self._spent_waiting(job))
 
     def _admit(self, job: Job) -> None:
@@ -227,7 +229,8 @@ class WorkerService:
             self._deliver(job, refused, self._spent_waiting(job))
 
     def _spoilt(self, job: Job) -> None:
-        self._deliver(job, Refused(Refusal.BAD_PAYLOAD, "the JPEG cannot be decoded"), self._spent_waiting(job))
+        if self._queue.remove(job, self._clock.now_s()):
+            self._deliver(job, Refused(Refusal.BAD_PAYLOAD, "the JPEG cannot be decoded"), self._spent_waiting(job))
 
     def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         if isinstance(outcome, Answered):

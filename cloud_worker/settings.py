@@ -11,6 +11,7 @@ from typing import Literal
 from pipeline.errors import ConfigError
 from pipeline.policies.admission import ADMISSION_KINDS
 from pipeline.policies.batch import BATCH_KINDS
+from pipeline.policies.schedule import SCHEDULING_KINDS
 
 
 def default_worker_id() -> str:
@@ -47,6 +48,7 @@ class WorkerSettings:
     batch: str = "deadline"
     batch_window_ms: float = 5.0
     admission: str = "deadline"
+    scheduling: str = "edf_weighted"
     reply_margin_ms: float = 5.0
     duplicate_window_s: float = 30.0
     heartbeat_s: float = 5.0
@@ -70,6 +72,7 @@ class WorkerSettings:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must not be negative")
         _one_of("batch", self.batch, BATCH_KINDS)
         _one_of("admission", self.admission, ADMISSION_KINDS)
+        _one_of("scheduling", self.scheduling, SCHEDULING_KINDS)
 
 
 def _one_of(name: str, value: str, known: Mapping[str, object]) -> None:

@@ -21,6 +21,7 @@ from foveate.config.fields import (
 from foveate.plan import EdgeModel, EmbeddedBrokerSettings, WebSettings
 from pipeline.policies.admission import ADMISSION_KINDS
 from pipeline.policies.batch import BATCH_KINDS
+from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.transport.settings import TlsSettings
 
 _AGENT = AgentSettings("", ())
@@ -138,6 +139,9 @@ class WorkerKeys(Keys):
     batch: one_of(BATCH_KINDS) = key(_WORKER.batch, "When a batch closes")  # type: ignore[valid-type] # made from a table
     batch_window_ms: float = key(_WORKER.batch_window_ms, "How long `fixed_window` waits", ge=0)
     admission: one_of(ADMISSION_KINDS) = key(_WORKER.admission, "What is let in")  # type: ignore[valid-type] # the same
+    scheduling: one_of(SCHEDULING_KINDS) = key(  # type: ignore[valid-type] # the same
+        _WORKER.scheduling, "What goes first; only `edf_weighted` gives up in time what would be late"
+    )
     reply_margin_ms: float = key(_WORKER.reply_margin_ms, "Kept back from each budget for the way down", ge=0)
     duplicate_window_s: float = key(_WORKER.duplicate_window_s, "A request that comes again is known this long", gt=0)
     heartbeat_s: float = key(_WORKER.heartbeat_s, "How often the worker announces itself", gt=0, le=3600)

@@ -8,15 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_worker.jobs import Job, ReplyAddress
-from cloud_worker.queue import RequestQueue
+from cloud_worker.queue import Prospect, RequestQueue
 from pipeline.geometry import Size
+from pipeline.policies.schedule import Service
 from tests.support.workers import make_request
 
 PICTURE = np.zeros((64, 64, 3), np.uint8)
 
 
-def job(seq: int, deadline_s: float = 1.0, weight: float = 1.0, size: Size = Size(64, 64), model: str = "m") -> Job:  # noqa: B008 - frozen
-    request = make_request(seq, weight=weight, model=model)
+def job(
+    seq: int,
+    deadline_s: float = 1.0,
+    weight: float = 1.0,
+    size: Size = Size(64, 64),  # noqa: B008 - frozen
+    model: str = "m",
+    camera: str = "plaza",
+) -> Job:
+    request = make_request(seq, weight=weight, model=model, camera=camera)
     return Job(request, memoryview(b"12345"), size, ReplyAddress("foveate/v1/rep/a1", b"c"), 0.0, deadline_s)
 
 
@@ -60,7 +68,7 @@ def test_a_job_that_is_not_decoded_yet_is_in_no_group_and_cannot_be_taken() -> N
     queue.add(waiting)
     assert queue.ready_group() is None
     with pytest.raises(KeyError):
-        queue.take((waiting,))
+        queue.take((waiting,), 0.0)
     assert len(queue) == 1
 
 
@@ -69,8 +77,8 @@ def test_a_picture_that_comes_after_its_job_has_left_is_turned_away() -> None:
     queue.add(job(1))
     leaving = queue.next_encoded()
     assert leaving is not None
-    assert queue.remove(leaving)
-    assert not queue.remove(leaving)
+    assert queue.remove(leaving, 0.0)
+    assert not queue.remove(leaving, 0.0)
     assert not queue.decoded(leaving, PICTURE)
     queue.add(job(1))
     assert not queue.decoded(leaving, PICTURE), "another job with the same key is not the one that left"
@@ -88,16 +96,42 @@ def test_the_bytes_held_are_those_of_the_jpeg_and_of_the_picture_to_come() -> No
     one = job(1, size=Size(10, 20))
     queue.add(one)
     assert queue.held_bytes == 5 + 600
-    queue.remove(one)
+    queue.remove(one, 0.0)
     assert queue.held_bytes == 0
 
 
-def test_only_what_is_at_least_as_urgent_is_ahead_of_a_newcomer() -> None:
+def service(free_s: float = 0.0, each_s: float = 0.1) -> Service:
+    return Service(free_s, lambda _kind, count: count * each_s, lambda _kind: each_s)
+
+
+def test_only_what_is_more_urgent_and_the_rest_of_the_run_are_ahead_of_a_newcomer() -> None:
     queue = RequestQueue()
     for each in (job(1, 1.0), job(2, 2.0), job(3, 3.0, size=Size(96, 64))):
         queue.add(each)
-    assert queue.ahead_of(2.0) == {("m", Size(64, 64)): 2}
-    assert queue.ahead_of(3.0) == {("m", Size(64, 64)): 2, ("m", Size(96, 64)): 1}
+    assert queue.prospect(job(4, 2.5), service(0.05), 0.0) == Prospect(pytest.approx(0.25), ())
+    assert queue.prospect(job(5, 0.1), service(0.0), 0.0) == Prospect(0.0, ())
+
+
+def test_a_newcomer_of_a_camera_that_has_had_little_makes_another_give_way() -> None:
+    queue = RequestQueue()
+    waiting = [job(seq, 0.25) for seq in (1, 2)]
+    for each in waiting:
+        queue.add(each)
+    queue.served(waiting[0], 0.1, 0.0)
+    prospect = queue.prospect(job(3, 0.28, camera="yard"), service(), 0.0)
+    assert [each.request.seq for each, _ in prospect.give_way] == [2]
+    own = queue.prospect(job(3, 0.28), service(), 0.0)
+    assert own == Prospect(pytest.approx(0.2), ()), "of the same camera the newcomer is refused: 300 ms for 280"
+    assert len(queue) == 2
+
+
+def test_the_meter_sees_what_comes_and_how_long_it_stays() -> None:
+    queue = RequestQueue()
+    waiting = job(1)
+    queue.add(waiting)
+    queue.remove(waiting, 2.0)
+    flow = queue.flow(4.0)
+    assert (flow.length, flow.wait_s, flow.arrivals_per_s, flow.mean_length) == (0, 2.0, 0.25, 0.5)
 
 
 def _take_group(queue: RequestQueue, size: int) -> list[Job]:
@@ -105,7 +139,7 @@ def _take_group(queue: RequestQueue, size: int) -> list[Job]:
     if group is None:
         return []
     taken = group.jobs[: 1 + size % 4]
-    assert len(queue.take(taken)) == len(taken)
+    assert len(queue.take(taken, 0.0)) == len(taken)
     assert len({each.kind for each in taken}) == 1
     ranks = [(each.deadline_s, -each.request.weight, each.request.seq) for each in taken]
     assert ranks == sorted(ranks)
@@ -120,7 +154,7 @@ def _decode_next(queue: RequestQueue, _: int) -> list[Job]:
 
 
 def _remove_some(queue: RequestQueue, number: int) -> list[Job]:
-    return queue.remove_where(lambda each: each.deadline_s <= number)
+    return queue.remove_where(lambda each: each.deadline_s <= number, 0.0)
 
 
 STEPS: list[Callable[[RequestQueue, int], list[Job]]] = [_take_group, _decode_next, _remove_some]
@@ -138,6 +172,6 @@ def test_every_job_leaves_exactly_once_whatever_the_order_of_events(steps: list[
             queue.add(job(seq, float(number), float(weight), Size(width, 64)))
             added.append(seq)
         assert len(queue) == len(added) - len(left)
-    left += [each.request.seq for each in queue.remove_where(lambda _each: True)]
+    left += [each.request.seq for each in queue.remove_where(lambda _each: True, 0.0)]
     assert sorted(left) == added
     assert (len(queue), queue.held_bytes, queue.earliest_deadline_s) == (0, 0, None)
