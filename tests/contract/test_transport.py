@@ -1,4 +1,4 @@
-"""What every transport does: in process, over the embedded broker, over mosquitto."""
+"""What every transport does: in process, there behind a modelled network, over the embedded broker, over mosquitto."""
 
 import asyncio
 import uuid
@@ -6,12 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from pipeline.network.link import LinkSettings
+from pipeline.network.profiles import Profile
+from pipeline.network.rate import constant
 from pipeline.transport.backoff import Backoff
 from pipeline.transport.base import Message, Outgoing, PublishStatus, Transport
 from pipeline.transport.memory import MemoryHub
 from tests.support.brokers import Bench, Embedded, Mosquitto, cut, running, until
 
-KINDS = ["memory", "embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)]
+KINDS = ["memory", "shaped", "embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)]
+_DIRECTION = LinkSettings(constant(1e8), 0.002, 0.001, 0.001, 0.004)
+NETWORK = Profile("fast", 7, 0.004, _DIRECTION, _DIRECTION)
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +30,8 @@ def embedded() -> Iterator[Embedded]:
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     if request.param == "memory":
         yield Bench(MemoryHub())
+    elif request.param == "shaped":
+        yield Bench(MemoryHub(), NETWORK)
     elif request.param == "embedded":
         yield Bench(request.getfixturevalue("embedded"))
     else:
@@ -38,14 +45,14 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
 async def own_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     """A broker for one test alone, which may stop it."""
     broker: MemoryHub | Embedded | Mosquitto
-    if request.param == "memory":
+    if request.param in {"memory", "shaped"}:
         broker = MemoryHub()
     elif request.param == "embedded":
         broker = Embedded()
     else:
         broker = Mosquitto(request.getfixturevalue("mosquitto"))
     broker.start()
-    yield Bench(broker)
+    yield Bench(broker, NETWORK if request.param == "shaped" else None)
     broker.stop()
 
 

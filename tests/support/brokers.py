@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from foveate.broker import EmbeddedBroker
+from pipeline.network.profiles import Profile
+from pipeline.timing import LoopClock
 from pipeline.transport.backoff import Backoff
 from pipeline.transport.base import Outgoing, Transport
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
+from pipeline.transport.shaped import ShapedTransport
 
 HOST = "127.0.0.1"
 
@@ -74,14 +77,16 @@ class Embedded(EmbeddedBroker):
 
 
 class Bench:
-    """A broker of some kind and the sessions on it."""
+    """A broker of some kind and the sessions on it; in process also behind a modelled network."""
 
-    def __init__(self, broker: Mosquitto | Embedded | MemoryHub) -> None:
+    def __init__(self, broker: Mosquitto | Embedded | MemoryHub, network: Profile | None = None) -> None:
         self.broker = broker
+        self._links = None if network is None else network.links()
 
     def session(self, will: Outgoing | None = None, backoff: Backoff | None = None) -> Transport:
         if isinstance(self.broker, MemoryHub):
-            return MemoryTransport(self.broker, will)
+            session = MemoryTransport(self.broker, will)
+            return session if self._links is None else ShapedTransport(session, *self._links, LoopClock())
         return MqttTransport(MqttSettings(HOST, self.broker.port), will, backoff or quick_backoff())
 
     async def stop(self) -> None:
@@ -99,6 +104,8 @@ class Bench:
 
 def cut(session: Transport) -> None:
     """End a session's connection without a goodbye."""
+    if isinstance(session, ShapedTransport):
+        session = session._inner
     if isinstance(session, MemoryTransport):
         session.abort()
     else:

@@ -1,0 +1,1 @@
+"""A network as a value: how long what is sent takes, from a seed and the time alone. Nothing here waits or sends."""
