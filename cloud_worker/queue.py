@@ -144,7 +144,7 @@ class RequestQueue:
         self._agenda.served(job.flow, service_s, now_s)
 
     def _ahead_s(self, newcomer: Ticket, leaving: Container[int], service: Service) -> float:
-        before = takewhile(lambda ticket: ticket is not newcomer, self._agenda.ordered(newcomer))
+        before = takewhile(lambda ticket: ticket is not newcomer, self._agenda.ordered_with(newcomer))
         counts = Counter(ticket.kind for ticket in before if ticket.number not in leaving)
         return service.free_s + sum(service.together_s(kind, count) for kind, count in counts.items())
 
@@ -155,7 +155,7 @@ class RequestQueue:
         return [self._entries[ticket.number] for ticket in self._agenda.ordered()]
 
     def _take_out(self, entry: _Entry, now_s: float) -> None:
-        self._agenda.remove(entry.ticket.number)
+        self._agenda.remove(entry.ticket)
         del self._entries[entry.ticket.number]
         del self._by_key[entry.job.key]
         self._held_bytes -= entry.job.held_bytes

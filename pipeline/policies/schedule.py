@@ -9,13 +9,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 _LEAST_WEIGHT = 1e-6
 """A weight of nothing still has a place, after all others."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
     """One piece of waiting work. ``number`` rises with every arrival and is its name; times are monotonic seconds.
 
@@ -102,7 +102,10 @@ class Accounts:
 
 
 class Scheduling(Protocol):
-    """The order of waiting work and what of it is given up."""
+    """The order of waiting work and what of it is given up. ``by_account``: what a flow has had changes its rank."""
+
+    @property
+    def by_account(self) -> bool: ...
 
     def rank(self, ticket: Ticket, had_s: float) -> tuple[float, ...]:
         """The lower the sooner; ``had_s`` is the account of the ticket's flow."""
@@ -115,6 +118,8 @@ class Scheduling(Protocol):
 
 class Fifo:
     """First come, first served, however late; the baseline that knows no deadlines."""
+
+    by_account = False
 
     def rank(self, ticket: Ticket, had_s: float) -> tuple[float, ...]:
         del had_s
@@ -148,6 +153,7 @@ class WeightedEarliestDeadline:
     """
 
     slack_class_s: float = 0.01
+    by_account: ClassVar[bool] = True
 
     def rank(self, ticket: Ticket, had_s: float) -> tuple[float, ...]:
         slack_class = math.floor(ticket.deadline_s / self.slack_class_s)
