@@ -137,7 +137,10 @@ def _renamed(entry: Entry, mapping: dict[int, int]) -> Entry:
 
 
 def analysed_answer(entry: Entry, size: Size, settings: TrackerSettings) -> Detections:
-    """What to publish for an analysed frame: its own boxes by verdict and score, and tracks it missed for a while."""
+    """What to publish for an analysed frame: its own boxes by verdict and score, and tracks it missed for a while.
+
+    A box of the small model is published as its track has it, which weighs the box by its score against those before.
+    """
     tracks, seen = entry.after.tracks, entry.seen
     row_of = {i: row for row, i in enumerate(tracks.ids.tolist())}
     rows = np.array([row_of.get(i, -1) for i in entry.after.track_of.tolist()], dtype=np.intp)
@@ -151,9 +154,10 @@ def analysed_answer(entry: Entry, size: Size, settings: TrackerSettings) -> Dete
     missed = _shown(tracks, tracks.at_s, settings)
     missed[rows[rows >= 0]] = False
     own, found = seen.detections, _as_detections(tracks, missed)
-    own = Detections(
-        own.xyxy[shown], own.score[shown], own.label[shown], own.source[shown], entry.after.track_of[shown]
-    )
+    tracked = (rows >= 0) & ~looked
+    xyxy = own.xyxy.copy()
+    xyxy[tracked] = tracks.boxes.xyxy[rows[tracked]]
+    own = Detections(xyxy[shown], own.score[shown], own.label[shown], own.source[shown], entry.after.track_of[shown])
     return _inside(Detections.concat([own, found]) if len(found) else own, size)
 
 

@@ -20,9 +20,13 @@ Array = NDArray[np.float64]
 class Noise:
     """Standard deviations as shares of the box height: of a measurement, of speed at birth (per s), of
     acceleration (per s^2); ``size_share`` scales the last two for width and height, which change more slowly.
+
+    ``measurement`` is that of a box that the larger model has found. The small model is off by ``edge_measurement``
+    times one minus its score, never by less: a box that it is unsure of is also where it is unsure.
     """
 
     measurement: float = 0.03
+    edge_measurement: float = 0.1
     birth_speed: float = 1.0
     acceleration: float = 1.0
     size_share: float = 0.25
@@ -113,11 +117,15 @@ def predict(filters: BoxFilter, by_s: float, noise: Noise) -> BoxFilter:
     return BoxFilter(moved)
 
 
-def update(filters: BoxFilter, xyxy: BoxArray, noise: Noise) -> BoxFilter:
-    """Correct every filter by its measured box; rows correspond."""
+def update(filters: BoxFilter, xyxy: BoxArray, deviation: Array) -> BoxFilter:
+    """Correct every filter by its measured box; rows correspond.
+
+    ``deviation`` (n,) is the standard deviation of each measurement as a share of the box height: measurements that
+    differ in quality, as in the NSA Kalman filter of GIAOTracker (Du et al. 2021).
+    """
     measured = centre_size(xyxy)
     position, velocity, pp, pv, vv = filters.state
-    total = pp + (noise.measurement * np.maximum(measured[:, 3:4], 1.0)) ** 2
+    total = pp + (deviation[:, None] * np.maximum(measured[:, 3:4], 1.0)) ** 2
     gain_p, gain_v = pp / total, pv / total
     residual = measured - position
     corrected = np.empty_like(filters.state)

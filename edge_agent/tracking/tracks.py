@@ -176,7 +176,8 @@ def _correct(
     columns = matched[rows]
     if not len(rows):
         return tracks
-    corrected = kalman.update(tracks.boxes.select(columns), seen.detections.xyxy[rows], settings.noise)
+    deviation = _deviation(seen, settings.noise)[rows]
+    corrected = kalman.update(tracks.boxes.select(columns), seen.detections.xyxy[rows], deviation)
     out = _replace(
         tracks,
         boxes=tracks.boxes.put(columns, corrected),
@@ -186,6 +187,12 @@ def _correct(
     )
     looked = seen.verdict[rows] != _UNSEEN
     return _judged(out, columns[looked], seen.verdict[rows][looked], now_s) if looked.any() else out
+
+
+def _deviation(seen: Observations, noise: Noise) -> NDArray[np.float64]:
+    """How exact the observed boxes are: standard deviations (n,) as shares of their heights."""
+    own = noise.edge_measurement * (1.0 - seen.detections.score.astype(np.float64))
+    return np.where(seen.verdict == _CONFIRMED, noise.measurement, np.maximum(own, noise.measurement))
 
 
 def _judged(tracks: Tracks, at: NDArray[np.intp], verdict: NDArray[np.int8] | np.int8, now_s: float) -> Tracks:

@@ -43,7 +43,8 @@ class ChangeKeys(Keys):
 class NoiseKeys(Keys):
     """The tracker's Kalman filter; standard deviations as shares of a box's height."""
 
-    measurement: float = key(_NOISE.measurement, "Of a measured box", gt=0)
+    measurement: float = key(_NOISE.measurement, "Of a box found by the larger model", gt=0)
+    edge_measurement: float = key(_NOISE.edge_measurement, "Of the small model's, times one minus its score", gt=0)
     birth_speed: float = key(_NOISE.birth_speed, "Of the speed of a new track, per s", gt=0)
     acceleration: float = key(_NOISE.acceleration, "Of acceleration, per s²", gt=0)
     size_share: float = key(_NOISE.size_share, "Scales the last two for width and height", gt=0)

@@ -293,6 +293,17 @@ def test_an_earlier_verdict_holds_for_what_the_small_model_sees_now() -> None:
     assert labels(now(Verdict.DENIED, 0.9)) == []
 
 
+def test_an_unsure_box_that_jumps_is_published_near_where_its_track_was_going_and_a_found_one_as_it_is() -> None:
+    tracker = walked(6)  # due at x = 24 next
+    entry = tracker.observe(6, 1.2, detections(person(32, 0.45)))
+    [x] = analysed_answer(entry, SIZE, SETTINGS).xyxy[:, 0].tolist()
+    assert 24 < x < 31
+    tracker.correct(6, judged(Verdict.CONFIRMED, person(32, 0.45)))
+    corrected = tracker.entry(6)
+    assert corrected is not None
+    assert analysed_answer(corrected, SIZE, SETTINGS).xyxy[:, 0].tolist() == [32]
+
+
 def test_a_confirmed_track_that_the_small_model_misses_is_shown_for_a_while_as_a_track() -> None:
     tracker = Tracker(SETTINGS)
     tracker.observe(0, 0.0, detections(person(0)))
