@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from edge_agent.board import Board
+from edge_agent.budget_watch import BudgetWatch
 from edge_agent.camera import Camera
 from edge_agent.capture.base import Ended
 from edge_agent.context import Tools
 from edge_agent.pools import Pools
 from edge_agent.publish import Publisher, RecordWriter
-from edge_agent.settings import AgentSettings
+from edge_agent.settings import AgentSettings, CameraSettings
 from edge_agent.supervision import OpenSource, run_to_end
 from edge_agent.uplink import Uplink
 from pipeline.detectors.base import Detector
@@ -33,7 +35,7 @@ class Links:
 class Agent:
     """One agent. ``run`` ends when every source has ended, or when it is cancelled."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an agent is made of; the last two may be missing
         self,
         settings: AgentSettings,
         detector: Detector,
@@ -42,6 +44,7 @@ class Agent:
         clock: Clock,
         open_source: OpenSource,
         record: RecordWriter | None = None,
+        light: Detector | None = None,
     ) -> None:
         self.settings, self.detector, self.links, self.started = settings, detector, links, wall_time()
         self._clock, self._open_source, self._record = clock, open_source, record
@@ -58,8 +61,10 @@ class Agent:
             epoch=int(self.started.timestamp()),
             settle_margin_s=settings.settle_margin_ms / 1000,
             frames_in_flight=settings.frames_in_flight,
+            light=light,
         )
-        self.cameras = [Camera(c, open_source(c.capture), tools, Board(self.started)) for c in settings.cameras]
+        self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
+        self.budget_watch = BudgetWatch(self.cameras, self.publisher, clock, light=light is not None)
 
     async def result(self, result: Result) -> None:
         await self.publisher.result(result)
@@ -78,6 +83,7 @@ class Agent:
         the same: a missing cloud never keeps the edge from starting.
         """
         helpers = [self.links.bulk.run(), self.links.control.run(), self.publisher.run(), self.uplink.run()]
+        helpers.append(self.budget_watch.run())
         if self._record is not None:
             helpers.append(self._record.run())
         async with _background(helpers) as background:
@@ -121,6 +127,7 @@ class Agent:
         return {
             **{f"uplink_{kind}": count for kind, count in self.uplink.counters.items()},
             **{f"publish_{kind}": count for kind, count in self.publisher.counters.items()},
+            **self.budget_watch.counters,
             "record_lost": record_lost,
             "ignored_messages": self.links.bulk.state.ignored + self.links.control.state.ignored,
             "late_answers": sum(c.board.counters["late_answers"] for c in self.cameras),
@@ -151,6 +158,10 @@ class Agent:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await self.publisher.goodbye([c.name for c in self.cameras if c.ended is None])
+
+
+def _board(camera: CameraSettings, now: datetime) -> Board:
+    return Board(now, camera.budget.budgets(camera.deadline_ms), camera.budget.sla.within_ms)
 
 
 @contextlib.asynccontextmanager

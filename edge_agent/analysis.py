@@ -63,8 +63,9 @@ class Analysis:
             context.settle(key, Origin.CARRIED, "edge_late")
             return
         context.offer(work.frame)
+        detector, edge_model = context.small_model()
         found = await context.tools.pools.model.run(
-            lambda: look(context.tools.detector, work.frame, context.settings, work.region)
+            lambda: look(detector, work.frame, context.settings, work.region)
         )
         entry = context.tracker.observe(key.seq, work.scene_s, found)
         now_s = clock.now_s()
@@ -72,12 +73,14 @@ class Analysis:
         self._edge_ms = self._edge_ms.add(edge_ms, now_s)
         wait_ms = (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0)
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=max(0.0, wait_ms))
-        if context.resolver.update(key, phase=Phase.LOOKED, timings=timings):
+        if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
             await self._second_look(self._decide(entry, work, pending), work, timings)
 
     def _decide(self, entry: Entry, work: Work, pending: Pending) -> OffloadDecision:
         context = self._context
-        outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
+        outlook = context.tools.uplink.outlook(
+            context.name, context.settings.offload.tail_deviations, self._expected_bytes
+        )
         settle_at_s = pending.deadline_s - context.tools.settle_margin_s
         return self._policy.decide(
             OffloadView(

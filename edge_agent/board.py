@@ -1,19 +1,26 @@
 """What is known of one camera: counters, windows and the newest picture, for the page, the metrics and the summary."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from edge_agent.status.snapshot import Percentiles
 from pipeline.frames import Image
 from pipeline.ledger import Ledger
+from pipeline.metrics.attainment import Attainment
 from pipeline.metrics.histogram import LogHistogram
-from pipeline.metrics.windows import Rate, SlidingWindow
-from pipeline.results import CameraState, Origin, Result
+from pipeline.metrics.windows import HistogramWindow, Rate, SlidingWindow
+from pipeline.policies.budgets import SEGMENT_STAGES, Budget
+from pipeline.results import CameraState, Origin, Result, Timings
 
 WINDOW_S = 60.0
 WINDOW_VALUES = 4096
-SEGMENTS = ("network", "queue", "edge", "cloud")
+SEGMENTS = tuple(SEGMENT_STAGES)
+ACCEPTED_IN_VAIN = frozenset({"detector_busy", "edge_late"})
+"""Why a frame that was accepted for analysis is carried all the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +32,17 @@ class Picture:
 
 
 class Board:
-    """Counters of one camera since the start, and windows over the last minute."""
+    """Counters of one camera since the start, and windows over the last minute.
 
-    def __init__(self, now: datetime) -> None:
+    ``within_ms`` is what its attainment is held against; None is each frame's own deadline.
+    """
+
+    def __init__(self, now: datetime, budgets: Iterable[Budget] = (), within_ms: float | None = None) -> None:
         self.ledger = Ledger()
         self.state, self.reason, self.since = CameraState.CONNECTING, "opening the source", now
         self.latency, self.latency_analysed = LogHistogram(), LogHistogram()
         self.on_time = 0
+        self.attainment, self._within_ms = Attainment(), within_ms
         self.bytes_up = 0
         self.first_capture_s: float | None = None
         self.last_result_s: float | None = None
@@ -41,7 +52,8 @@ class Board:
         self.picture: Picture | None = None
         self.captured_rate, self.analysed_rate = Rate(10.0), Rate(10.0)
         self._recent = SlidingWindow(WINDOW_S, WINDOW_VALUES)
-        self._segments = {name: SlidingWindow(WINDOW_S, WINDOW_VALUES) for name in SEGMENTS}
+        self._segments = {name: (Budget(name, 0.0), SlidingWindow(WINDOW_S, WINDOW_VALUES)) for name in SEGMENTS}
+        self.budgets = {budget: HistogramWindow(WINDOW_S) for budget in budgets}
 
     def went(self, state: CameraState, reason: str, now: datetime) -> bool:
         """Note the camera's state; False when nothing changed."""
@@ -70,20 +82,31 @@ class Board:
         self.latency.add(total_ms)
         self.on_time += result.deadline_met
         self.counts = dict(Counter(found.label for found in result.detections))
+        self._note_attainment(result, total_ms)
         if result.origin != Origin.CARRIED.value:
             self.latency_analysed.add(total_ms)
             self._recent.add(total_ms, now_s)
             self.analysed_rate.add(now_s)
-            self._note_segments(result, now_s)
+            self._note_parts(result.timings_ms, now_s)
 
-    def _note_segments(self, result: Result, now_s: float) -> None:
-        t = result.timings_ms
-        edge = [part for part in (t.gate, t.edge, t.encode) if part is not None]
-        for name, value in (("network", t.network), ("queue", t.cloud_queue), ("cloud", t.cloud_infer)):
-            if value is not None:
-                self._segments[name].add(value, now_s)
-        if edge:
-            self._segments["edge"].add(sum(edge), now_s)
+    def late_answer(self, cloud: Timings, now_s: float) -> None:
+        """Note what an answer that came too late has taken: the slowest must not be missing where P99 is told."""
+        self.counters["late_answers"] += 1
+        self._note_parts(cloud, now_s)
+
+    def _note_attainment(self, result: Result, total_ms: float) -> None:
+        carried = result.origin == Origin.CARRIED.value
+        if carried and result.reason not in ACCEPTED_IN_VAIN:
+            return  # the gate did not accept it
+        in_time = result.deadline_met if self._within_ms is None else total_ms <= self._within_ms
+        with_cloud = result.origin in (Origin.CLOUD.value, Origin.FUSED.value)
+        self.attainment.add(in_time=in_time and not carried, with_cloud=with_cloud)
+
+    def _note_parts(self, timings: Timings, now_s: float) -> None:
+        stages_ms = msgspec.structs.asdict(timings)
+        for budget, window in (*self._segments.values(), *self.budgets.items()):
+            if (spent_ms := budget.spent_ms(stages_ms)) is not None:
+                window.add(spent_ms, now_s)
 
     def recent_latency(self, now_s: float) -> Percentiles:
         """End-to-end latency of analysed frames over the last minute."""
@@ -91,7 +114,7 @@ class Board:
 
     def segments(self, now_s: float) -> dict[str, Percentiles]:
         """The four latency segments over the last minute."""
-        return {name: _percentiles(window, now_s) for name, window in self._segments.items()}
+        return {name: _percentiles(window, now_s) for name, (_, window) in self._segments.items()}
 
     @property
     def answered(self) -> int:

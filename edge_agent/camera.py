@@ -13,6 +13,7 @@ from edge_agent.context import Context, Tools, Work, new_tracker
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
+from edge_agent.levers import Levers
 from edge_agent.output import Output
 from edge_agent.questions import Answer
 from edge_agent.resolve import Phase, Resolver
@@ -21,7 +22,7 @@ from pipeline.channels import Channel, Overflow
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
-from pipeline.results import CameraState, DropReason, Origin
+from pipeline.results import CameraState, DropReason, Origin, Timings
 from pipeline.timing import wall_time
 
 
@@ -67,6 +68,15 @@ class Camera:
     def deadline_ms(self) -> float:
         return self._context.deadline_ms
 
+    @property
+    def patient(self) -> bool:
+        return self._context.patient
+
+    @property
+    def levers(self) -> Levers:
+        """What is turned down for it; a new value after each ``renew``."""
+        return self._context.levers
+
     async def run(self) -> Ended | None:
         """Run until the source ends; returns how it ended. Cancelling stops at once and counts what was under way."""
         try:
@@ -94,7 +104,8 @@ class Camera:
         self._correct(answer)
         pending = context.resolver.get(question.key)
         if pending is None:
-            context.board.counters["late_answers"] += 1
+            cloud = Timings(network=answer.network_ms, cloud_queue=reply.queue_ms, cloud_infer=reply.infer_ms)
+            context.board.late_answer(cloud, context.tools.clock.now_s())
             return
         timings = replace(
             pending.timings,

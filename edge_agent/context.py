@@ -49,6 +49,8 @@ class Tools:
     epoch: int
     settle_margin_s: float
     frames_in_flight: int
+    light: Detector | None = None
+    """The lighter small model, for cameras whose budgets ask for it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +99,14 @@ class Context:
     def deadline_ms(self) -> float:
         """How long after capture a frame must be answered."""
         return self.settings.patience_ms if self.patient else self.settings.deadline_ms
+
+    def small_model(self) -> tuple[Detector, str]:
+        """The small model that is to look now, and its name for the result."""
+        light = self.tools.light if self.levers.light_model else None
+        if light is not None:
+            return light, f"{light.name}@{light.version}+light"
+        detector = self.tools.detector
+        return detector, f"{detector.name}@{detector.version}"
 
     def offer(self, frame: Frame) -> None:
         """Keep this frame to be shown with its answer, unless another one waits for its own."""

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from io import FileIO
 
 import msgspec
 
+from pipeline.alerts import Alert, encode_alert
 from pipeline.results import CameraState, Result, encode_result
 from pipeline.timing import rfc3339, wall_time
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
@@ -17,6 +18,7 @@ from pipeline.wire import topics
 
 _log = logging.getLogger(__name__)
 RETRY_S = 1.0
+ALERTS_WAITING = 64
 RECORD_CAPACITY_BYTES = 16 * 2**20
 
 
@@ -31,8 +33,9 @@ class StateMessage(msgspec.Struct, frozen=True):
 class Publisher:
     """Publishes for all cameras of an agent.
 
-    Results and counts go out at once (QoS 0). States and availability (QoS 1) are sent by ``run``. What is retained is
-    sent again on every connect, and until the session has taken it: the newest per topic.
+    Results and counts go out at once (QoS 0). States, availability and alerts (QoS 1) are sent by ``run``. What is
+    retained is sent again on every connect, and until the session has taken it: the newest per topic. Alerts wait for
+    the broker in order; of too many the oldest give way.
     """
 
     def __init__(self, agent: str, transport: Transport) -> None:
@@ -40,6 +43,7 @@ class Publisher:
         self._available = topics.available(agent)
         self._retained: dict[str, Outgoing] = {}
         self._unsent: set[str] = set()
+        self._alerts: deque[Outgoing] = deque()
         self._counts: dict[str, dict[str, int]] = {}
         self._wake, self._sending = asyncio.Event(), asyncio.Lock()
         self.counters: Counter[str] = Counter()
@@ -70,6 +74,14 @@ class Publisher:
         self._keep(Outgoing(topics.state(camera), body, qos=1, retain=True))
         self._wake.set()
 
+    def alert(self, alert: Alert) -> None:
+        """Publish an alert, soon."""
+        if len(self._alerts) >= ALERTS_WAITING:
+            self._alerts.popleft()
+            self.counters["alerts_lost"] += 1
+        self._alerts.append(Outgoing(topics.alert(alert.camera), encode_alert(alert), qos=1))
+        self._wake.set()
+
     def _keep(self, outgoing: Outgoing) -> None:
         self._retained[outgoing.topic] = outgoing
         self._unsent.add(outgoing.topic)
@@ -94,13 +106,24 @@ class Publisher:
             if self._transport.state.connected:
                 await self._send_all()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S if self._unsent else None):
+                async with asyncio.timeout(RETRY_S if self._unsent or self._alerts else None):
                     await self._wake.wait()
 
     async def _send_all(self) -> None:
         async with self._sending:
             for topic in sorted(self._unsent):
                 await self._send(topic)
+            await self._send_alerts()
+
+    async def _send_alerts(self) -> None:
+        while self._alerts:
+            alert = self._alerts[0]
+            status = await self._transport.publish(alert)
+            if status not in (PublishStatus.SENT, PublishStatus.REFUSED):
+                return
+            self.counters[f"alerts_{status.value}"] += 1
+            if self._alerts and self._alerts[0] is alert:  # while it was sent it may have given way
+                self._alerts.popleft()
 
     async def goodbye(self, running: Iterable[str] = ()) -> None:
         """Say that the agent stops on purpose: its ``running`` cameras are offline, and nothing counts any more.

@@ -52,6 +52,7 @@ class Pending:
     ready_at_s: float | None = None
     timings: FrameTimings = field(default_factory=FrameTimings)
     bytes_up: int = 0
+    edge_model: str | None = None
     cloud_model: str | None = None
 
 

@@ -7,6 +7,7 @@ from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.tracking.tracks import TrackerSettings
 from pipeline.mosaic import MosaicSettings
+from pipeline.policies.budgets import BudgetSettings
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.offload import OffloadSettings
 
@@ -50,6 +51,7 @@ class CameraSettings:
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     candidates: CandidateSettings = field(default_factory=CandidateSettings)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     mosaic: MosaicSettings = field(default_factory=MosaicSettings)
     images: ImageSettings = field(default_factory=ImageSettings)
 

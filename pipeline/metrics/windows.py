@@ -2,7 +2,9 @@
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from pipeline.metrics.histogram import LogHistogram
 
 _LEAST_COVERED_S = 1.0
 """A rate is never taken over less than this (or the span, if shorter), so that a first event is not a huge rate."""
@@ -59,6 +61,41 @@ class SlidingWindow:
         items, oldest_s = self._items, now_s - self._span_s
         while items and items[0][0] < oldest_s:
             items.popleft()
+
+
+class HistogramWindow:
+    """The values of the last ``span_s`` seconds as one histogram per ``slot_s``: small, and mergeable.
+
+    Windows of several cameras or agents are joined by merging what ``recent`` gives of each: that is the histogram that
+    one window over all their values would give, whatever clock each of them goes by.
+    """
+
+    def __init__(self, span_s: float, slot_s: float = 1.0) -> None:
+        if not span_s >= slot_s > 0:
+            raise ValueError(f"span {span_s} s and slots of {slot_s} s: the slots must be positive and fit the span")
+        self._slot_s = slot_s
+        self._slots: deque[tuple[int, LogHistogram]] = deque(maxlen=math.ceil(span_s / slot_s))
+
+    def add(self, value: float, now_s: float) -> None:
+        """Take in one value; one that comes late counts in the newest slot. Raises ValueError if it is not finite."""
+        slot = int(now_s // self._slot_s)
+        if not self._slots or self._slots[-1][0] < slot:
+            self._slots.append((slot, LogHistogram()))
+        self._slots[-1][1].add(value)
+
+    def slots(self, now_s: float, since_s: float = -math.inf) -> Iterator[tuple[float, LogHistogram]]:
+        """The slots of the span that begin at ``since_s`` or later, oldest first, with the moment each begins."""
+        oldest = int(now_s // self._slot_s) - (self._slots.maxlen or 0) + 1
+        for slot, histogram in self._slots:
+            if slot >= oldest and slot * self._slot_s >= since_s:
+                yield slot * self._slot_s, histogram
+
+    def recent(self, now_s: float, since_s: float = -math.inf) -> LogHistogram:
+        """One histogram of the values in those slots."""
+        whole = LogHistogram()
+        for _, histogram in self.slots(now_s, since_s):
+            whole.merge(histogram)
+        return whole
 
 
 class Rate:

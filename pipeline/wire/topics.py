@@ -118,8 +118,11 @@ def zone_count(camera: str, zone: str, label: str) -> str:
 
 
 def alert(camera: str) -> str:
-    """Rules fired or cleared. Raises ConfigError."""
+    """Latency budgets breached or cleared. Raises ConfigError."""
     return f"{PREFIX}/{_level('camera', camera)}/alert"
+
+
+ANY_ALERT = f"{PREFIX}/+/alert"
 
 
 def state(camera: str) -> str:

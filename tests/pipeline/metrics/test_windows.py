@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.metrics.windows import Rate, SlidingWindow
+from pipeline.metrics.histogram import LogHistogram
+from pipeline.metrics.windows import HistogramWindow, Rate, SlidingWindow
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
 STEPS = st.lists(st.tuples(st.floats(0, 5), st.floats(0, 100)), max_size=80)
@@ -135,3 +136,70 @@ def test_a_rate_never_counts_an_event_twice_and_is_never_negative(steps: list[tu
         rate.add(now_s, amount_bytes)
     assert 0.0 <= rate.events_per_s(now_s) <= len(steps)
     assert 0.0 <= rate.bytes_per_s(now_s) <= sum(amount for _, amount in steps)
+
+
+TIMED = st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.1, 5000.0)), max_size=120)
+
+
+def windowed(
+    steps: list[tuple[float, float]], span_s: float = 10.0
+) -> tuple[HistogramWindow, list[tuple[float, float]]]:
+    """A window that took in values at rising times, and those times and values."""
+    window, now_s, seen = HistogramWindow(span_s), 50.0, []
+    for step_s, value in steps:
+        now_s += step_s
+        window.add(value, now_s)
+        seen.append((now_s, value))
+    return window, seen
+
+
+def whole(values: list[float]) -> LogHistogram:
+    histogram = LogHistogram()
+    for value in values:
+        histogram.add(value)
+    return histogram
+
+
+def figures(histogram: LogHistogram) -> list[float | None]:
+    return [histogram.count, histogram.greatest, *(histogram.percentile(p) for p in (1, 50, 90, 99, 100))]
+
+
+@given(TIMED)
+def test_a_histogram_window_holds_the_seconds_of_its_span_and_no_more(steps: list[tuple[float, float]]) -> None:
+    window, seen = windowed(steps)
+    now_s = seen[-1][0] if seen else 50.0
+    held = [value for at_s, value in seen if int(at_s) > int(now_s) - 10]
+    assert figures(window.recent(now_s)) == figures(whole(held))
+
+
+@given(TIMED, st.floats(0.0, 40.0))
+def test_a_later_beginning_leaves_out_the_seconds_before_it(steps: list[tuple[float, float]], ago_s: float) -> None:
+    window, seen = windowed(steps, span_s=60.0)
+    now_s = seen[-1][0] if seen else 50.0
+    held = [value for at_s, value in seen if int(at_s) > int(now_s) - 60 and int(at_s) >= now_s - ago_s]
+    assert figures(window.recent(now_s, now_s - ago_s)) == figures(whole(held))
+
+
+@given(st.lists(TIMED, min_size=1, max_size=4))
+def test_merging_windows_gives_the_window_of_all_values(parts: list[list[tuple[float, float]]]) -> None:
+    made = [windowed(part) for part in parts]
+    now_s = max(seen[-1][0] if seen else 50.0 for _, seen in made)
+    merged, together = LogHistogram(), HistogramWindow(10.0)
+    for window, _ in made:
+        merged.merge(window.recent(now_s))
+    for at_s, value in sorted(one for _, seen in made for one in seen):
+        together.add(value, at_s)
+    assert figures(merged) == figures(together.recent(now_s))
+
+
+def test_a_late_value_counts_in_the_newest_second() -> None:
+    window = HistogramWindow(10.0)
+    window.add(1.0, 20.5)
+    window.add(2.0, 12.0)
+    assert window.recent(20.5, 20.0).count == 2
+
+
+@pytest.mark.parametrize(("span_s", "slot_s"), [(0.5, 1.0), (1.0, 0.0), (math.nan, 1.0)])
+def test_a_histogram_window_without_room_is_refused(span_s: float, slot_s: float) -> None:
+    with pytest.raises(ValueError, match="positive"):
+        HistogramWindow(span_s, slot_s)

@@ -1,0 +1,40 @@
+"""What a subscriber hears when something needs attention: ``foveate/{camera}/alert``; ``foveate schema alert``."""
+
+from typing import Literal
+
+import msgspec
+
+from pipeline.results import Number
+
+ALERT_SCHEMA_VERSION: Literal[1] = 1
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """A latency budget was breached, or has cleared; sent again with every further step taken while it is breached.
+
+    ``stage`` is null where the budget is that of the whole segment. ``p99_ms`` is null where too few frames pass to
+    tell. ``action`` is what was turned down at this moment, null for nothing; ``detail`` says it all for people.
+    """
+
+    schema: Literal[1] = ALERT_SCHEMA_VERSION
+    camera: str
+    kind: Literal["latency_budget"] = "latency_budget"
+    segment: Literal["network", "queue", "edge", "cloud"]
+    stage: Literal["wait", "gate", "edge", "encode", "network", "cloud_queue", "cloud_infer", "resolve"] | None = None
+    state: Literal["breached", "cleared"]
+    p99_ms: Number | None
+    budget_ms: Number
+    since: str
+    action: Literal["lower_sample_rate", "shrink_crops", "raise_lambda", "light_model"] | None = None
+    detail: str
+    at: str
+
+
+def encode_alert(alert: Alert) -> bytes:
+    """The alert as one line of JSON."""
+    return msgspec.json.encode(alert)
+
+
+def decode_alert(data: bytes | str) -> Alert:
+    """Parse one alert. Raises msgspec.ValidationError with the path of what is wrong."""
+    return msgspec.json.decode(data, type=Alert)
