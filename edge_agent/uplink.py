@@ -2,28 +2,32 @@
 
 Requests go out on their own session, so that a picture never stands before a result. Per camera at most a set number
 is in flight; one more waits, and a newer one takes its place. What the way costs is measured, and a circuit breaker
-keeps requests from a way that is down.
+keeps requests from a way that is down and probes it.
 """
 
 import asyncio
 import contextlib
 import itertools
+import math
 import secrets
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edge_agent.questions import Answer, AnswerListener, Question, request_message
+from edge_agent.probes import ProbedCircuit
+from edge_agent.questions import Answer, AnswerListener, Question, fits, request_message
 from edge_agent.settings import UplinkSettings
+from edge_agent.steer import Outlook, round_trip
 from edge_agent.workers import WorkerDirectory
 from pipeline.metrics.windows import Rate
-from pipeline.policies.breaker import Breaker, Circuit, HoldBack
-from pipeline.policies.latency import FreshEstimate
+from pipeline.policies.breaker import Circuit, HoldBack
+from pipeline.policies.path import PathEstimate
 from pipeline.policies.tokens import SharedBudget
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, PublishStatus, Transport
 from pipeline.wire import topics
 from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state
-from pipeline.wire.messages import Refusal, Reply
+from pipeline.wire.messages import Refusal
 
 _NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
 """Refusals that say the way is down."""
@@ -31,21 +35,15 @@ _BUSY = frozenset({Refusal.QUEUE_FULL, Refusal.INFEASIBLE, Refusal.EXPIRED})
 """Refusals that say the worker has too much to do: the camera holds back for a while."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a camera may expect of the cloud right now; ``reachable`` False with a reason where it need not ask."""
-
-    reachable: bool
-    reason: str
-    round_trip_ms: dict[str, float]
-    tokens_bytes: float | None
-
-
 @dataclass(slots=True)
 class _Flight:
     question: Question
     sent_at_s: float
+    size_bytes: int
+    ahead_bytes: float
     missed: bool = False
+    cut_off: bool = False
+    """Under way when the circuit opened: how long its answer takes says nothing of the way afterwards."""
 
 
 @dataclass(slots=True)
@@ -70,14 +68,13 @@ class Uplink:
         self._lanes: dict[str, _Lane] = {}
         self._flights: dict[bytes, _Flight] = {}
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
-        self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
+        # Raises ConfigError on a bad name now, not at the first request.
+        self._circuit = ProbedCircuit(agent, settings, bulk, clock, self._circuit_changed)
         self._budget = self._full_budget()
-        # A whole frame takes longer than a mosaic: each has its own estimate.
-        self._round_trips = {kind: FreshEstimate(settings.probe_every_s) for kind in ("mosaic", "frame")}
+        self.path = PathEstimate.holding(settings.probe_every_s)
         self._kick = asyncio.Event()
         self.workers = WorkerDirectory()
         self.counters: Counter[str] = Counter()
-        topics.request(settings.tier, settings.model)  # raises ConfigError on a bad name now, not at the first request
         control.subscribe(topics.reply(agent), self._on_reply)
         control.subscribe(topics.ANY_WORKER, self._on_worker, qos=1)
 
@@ -95,29 +92,39 @@ class Uplink:
 
     @property
     def circuit(self) -> Circuit:
-        return self._breaker.circuit
+        return self._circuit.circuit
+
+    def _circuit_changed(self) -> None:
+        """What is under way when it opens is cut off; when it closes, no camera need wait for its next frame."""
+        for flight in self._flights.values() if not self._circuit.closed else ():
+            flight.cut_off = True
+        for lane in self._lanes.values() if self._circuit.closed else ():
+            lane.listener.reopened()
+        self._kick.set()
 
     def bytes_per_s(self, camera: str) -> float:
         """What the camera has sent up lately."""
         return self._lanes[camera].rate.bytes_per_s(self._clock.now_s())
 
-    def outlook(self, camera: str, deviations: float) -> Outlook:
-        """What a camera may expect now; a predicted round trip is the mean plus ``deviations`` deviations."""
+    def outlook(self, camera: str, deviations: float, expected_bytes: Mapping[str, float] | None = None) -> Outlook:
+        """What a camera may expect now; a predicted round trip is the mean plus ``deviations`` deviations, for a
+        request of the ``expected_bytes`` of its kind, or of the usual ones.
+        """
         now_s, lane = self._clock.now_s(), self._lanes[camera]
         self._budget = self._budget.at(now_s)
         reason = self._obstacle(now_s)
         if not reason and not lane.patient and not lane.hold.allows(now_s):
             reason = "busy"
-        tails = {kind: trip.tail_ms(now_s, deviations) for kind, trip in self._round_trips.items()}
-        known = {kind: tail_ms for kind, tail_ms in tails.items() if tail_ms is not None}
-        return Outlook(not reason, reason, known, None if lane.patient else self._budget.available_bytes(camera))
+        tails = self.path.tails_ms(expected_bytes or {}, now_s, deviations)
+        tokens_bytes = None if lane.patient else self._budget.available_bytes(camera)
+        return Outlook(not reason, reason, tails, tokens_bytes, self.path)
 
     def _obstacle(self, now_s: float) -> str:
         if not self._bulk.state.connected:
             return "broker_down"
         if not self.workers.serving(self._settings.tier, self._settings.model, now_s):
             return "no_worker"
-        return "" if self._breaker.allows(now_s) else "circuit_open"
+        return "" if self._circuit.closed else "circuit_open"
 
     async def ask(self, question: Question) -> None:
         """Send a question, or let it wait for its turn. The listener hears of the outcome."""
@@ -159,19 +166,20 @@ class Uplink:
     async def _send(self, lane: _Lane, question: Question) -> None:
         now_s = self._clock.now_s()
         budget_ms = (question.settle_at_s - now_s) * 1000
-        if budget_ms <= 1.0:
-            self._give_up(question, "too_late_to_send", shed=True)
+        if not self._circuit.closed or budget_ms <= 1.0:
+            late = self._circuit.closed
+            self._give_up(question, "too_late_to_send" if late else "circuit_open", shed=late)
             return
         correlation = self._session + next(self._numbers).to_bytes(8, "big")
         message = request_message(question, self._agent, self._settings, correlation, budget_ms)
-        self._flights[correlation] = _Flight(question, now_s)
+        size_bytes = len(message.payload)
+        self._flights[correlation] = _Flight(question, now_s, size_bytes, self.path.ahead_bytes(now_s))
         lane.in_flight += 1
-        self._breaker = self._breaker.sent(now_s)
         status = await self._bulk.publish(message)
         if status is not PublishStatus.SENT:
             self._not_sent(correlation, status)
             return
-        size_bytes = len(message.payload)
+        self.path = self.path.sent(size_bytes, now_s)
         self._budget = self._budget.at(now_s).take(question.key.camera, size_bytes)
         lane.rate.add(now_s, size_bytes)
         lane.listener.sent(question.key, size_bytes)
@@ -183,8 +191,10 @@ class Uplink:
         if flight is None:
             return  # publishing took so long that the question has expired meanwhile
         self._land(flight)
-        if status is PublishStatus.NOT_CONNECTED and not flight.missed:
-            self._breaker = self._breaker.missed(self._clock.now_s())
+        if status is PublishStatus.BACKLOG:
+            self._circuit.backed_up()
+        elif status is PublishStatus.NOT_CONNECTED and not flight.missed:
+            self._circuit.missed()
         self._give_up(flight.question, status.value, shed=status is PublishStatus.BACKLOG)
 
     def _give_up(self, question: Question, reason: str, *, shed: bool) -> None:
@@ -197,50 +207,46 @@ class Uplink:
             self.counters["bad_worker_state"] += 1
             return
         self.workers.heard(state, self._clock.now_s())
+        self._circuit.look_again()
+        self._kick.set()
 
     def _on_reply(self, message: Message) -> None:
         flight = self._flights.pop(message.correlation, None) if message.correlation and not message.retain else None
         if flight is None:
-            self.counters["unexpected_reply"] += 1
+            echo = not message.retain and self._circuit.echoed(message.correlation, message.payload)
+            self.counters["echoes" if echo else "unexpected_reply"] += 1
             return
         now_s = self._clock.now_s()
         self._land(flight)
         reply = decode_reply(message.payload)
-        if isinstance(reply, BadPayload) or not self._fits(reply, flight.question):
-            self._breaker = self._breaker.missed(now_s)
+        if isinstance(reply, BadPayload) or not fits(reply, flight.question, self._agent):
+            self._circuit.refused()
             self._give_up(flight.question, "bad_reply", shed=False)
             return
         if reply.refused is not None:
             self._refused(flight, reply.refused, now_s)
             return
         round_trip_ms = (now_s - flight.sent_at_s) * 1000
-        kind = flight.question.kind
-        self._round_trips[kind] = self._round_trips[kind].add(round_trip_ms, now_s)
-        self._breaker = self._breaker.answered()
+        if not flight.cut_off:
+            self.path = self.path.answered(
+                round_trip(flight.question.kind, flight.size_bytes, flight.ahead_bytes, round_trip_ms, reply), now_s
+            )
+        self._circuit.answered()
         lane = self._lanes[flight.question.key.camera]
         lane.hold = lane.hold.answered()
         self.counters["late" if flight.missed else "answered"] += 1
         network_ms = max(0.0, round_trip_ms - reply.total_ms)
         lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
 
-    def _fits(self, reply: Reply, question: Question) -> bool:
-        """Whether a reply tells of each crop of this very frame, or refuses.
-
-        The correlation data says which question is refused: a worker that could not read it does not know its key.
-        """
-        if reply.refused is not None:
-            return reply.agent == self._agent
-        key = question.key
-        return reply.key == (self._agent, key.camera, key.epoch, key.seq) and len(reply.detections) == len(
-            question.crops
-        )
-
     def _refused(self, flight: _Flight, refusal: Refusal, now_s: float) -> None:
         down = refusal in _NO_ROUTE
-        self._breaker = self._breaker.missed(now_s) if down else self._breaker.answered()
+        if down:
+            self._circuit.refused()
+        else:
+            self._circuit.answered()
         self.counters[f"refused_{refusal.value}"] += 1
         lane = self._lanes[flight.question.key.camera]
-        if refusal in _BUSY:
+        if refusal in _BUSY and not flight.missed:
             lane.hold = lane.hold.refused(now_s)
             self._displace(lane, "busy")
         lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
@@ -259,6 +265,7 @@ class Uplink:
             self._kick.clear()
             now_s = self._clock.now_s()
             self._expire(now_s)
+            await self._circuit.probe()
             await self._send_waiting()
             await self._until_next(now_s)
 
@@ -267,8 +274,9 @@ class Uplink:
             if not flight.missed and now_s >= flight.question.settle_at_s:
                 self._land(flight)
                 flight.missed = True
-                self._breaker = self._breaker.missed(now_s)
                 self.counters["missed"] += 1
+                if not flight.cut_off:
+                    self._circuit.missed()
             if now_s >= flight.question.settle_at_s + self._settings.late_s:
                 del self._flights[correlation]
 
@@ -282,7 +290,8 @@ class Uplink:
         moments = [
             f.question.settle_at_s + (self._settings.late_s if f.missed else 0.0) for f in self._flights.values()
         ]
-        wait_s = max(0.001, min(moments) - now_s) if moments else None
+        wake_at_s = min([*moments, self._circuit.probe_at_s()])
+        wait_s = None if wake_at_s == math.inf else max(0.001, wake_at_s - now_s)
         with contextlib.suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.
             async with asyncio.timeout(wait_s):

@@ -131,6 +131,15 @@ class PathEstimate:
         tail_ms = mean_ms + deviations * self.deviation_ms
         return Forecast(fixed_ms / 2 + growing_ms, queue_ms, cloud_ms, fixed_ms / 2, tail_ms)
 
+    def tails_ms(self, sizes_bytes: Mapping[str, float], now_s: float, deviations: float) -> dict[str, float]:
+        """The tails of round trips by kind, for requests of these sizes or, where missing, of the usual one; those
+        of kinds that nothing fresh is known of are left out.
+        """
+        known = (kind for kind in self.cloud if self._cloud_ms(kind, now_s) is not None)
+        sizes = {kind: sizes_bytes.get(kind, self.usual_bytes) for kind in known}
+        forecasts = {kind: self.forecast(size, now_s, kind, deviations) for kind, size in sizes.items()}
+        return {kind: forecast.tail_ms for kind, forecast in forecasts.items() if forecast is not None}
+
     def most_bytes(self, within_ms: float, now_s: float, kind: str = "mosaic", deviations: float = 3.0) -> float | None:
         """The largest request whose tail stays within a time; None where nothing fresh is known of the network."""
         empty = self.forecast(0.0, now_s, kind, deviations)
