@@ -52,6 +52,21 @@ class AnswerListener(Protocol):
         """The answer will not come: ``shed`` where the way was busy rather than down."""
         ...
 
+    def reopened(self) -> None:
+        """The way, which was down, is open again."""
+        ...
+
+
+def fits(reply: Reply, question: Question, agent: str) -> bool:
+    """Whether a reply tells of each crop of this very frame, or refuses.
+
+    The correlation data says which question is refused: a worker that could not read it does not know its key.
+    """
+    if reply.refused is not None:
+        return reply.agent == agent
+    key = question.key
+    return reply.key == (agent, key.camera, key.epoch, key.seq) and len(reply.detections) == len(question.crops)
+
 
 def request_message(
     question: Question, agent: str, settings: UplinkSettings, correlation: bytes, budget_ms: float

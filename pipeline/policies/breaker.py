@@ -9,41 +9,75 @@ class Circuit(StrEnum):
 
     CLOSED = "closed"  # requests pass
     OPEN = "open"  # requests are not sent
-    PROBING = "probing"  # one request is on its way to see
+    PROBING = "probing"  # the same, and an echo probe is on its way
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Opens after ``misses_to_open`` misses in a row; then lets one probe pass every ``probe_every_s``."""
+    """Keeps requests from a way that is down, and finds out by small echo probes when it is up again.
+
+    It opens after ``misses_to_open`` misses in a row, or at once where the link takes no more. From then on a probe is
+    due at once and every ``probe_every_s``, never more than ``probes_most`` of them unanswered. An echo closes it, on
+    trial: it shows that the way is open and not that the model answers, so one miss is enough to open it again. Then, and
+    wherever somebody did reply, the way was open all along, and the first probe waits its time.
+    """
 
     misses_to_open: int = 3
     probe_every_s: float = 1.0
+    probes_most: int = 3
     circuit: Circuit = Circuit.CLOSED
     misses: int = 0
-    since_s: float = 0.0
+    on_trial: bool = False
+    probe_at_s: float = float("-inf")
 
-    def allows(self, now_s: float) -> bool:
-        """Whether a request may be sent now."""
-        if self.circuit is Circuit.CLOSED:
-            return True
-        return now_s - self.since_s >= self.probe_every_s
+    @property
+    def closed(self) -> bool:
+        """Whether requests may be sent."""
+        return self.circuit is Circuit.CLOSED
 
-    def sent(self, now_s: float) -> "Breaker":
-        """The breaker after a request was sent; while not closed, that request is the probe."""
-        if self.circuit is Circuit.CLOSED:
-            return self
-        return replace(self, circuit=Circuit.PROBING, since_s=now_s)
+    def next_probe_s(self, unanswered: int) -> float | None:
+        """When the next probe is due; None where none is, or where ``unanswered`` ones are as many as may be."""
+        return None if self.closed or unanswered >= self.probes_most else self.probe_at_s
+
+    def probed(self, now_s: float) -> "Breaker":
+        """The breaker after a probe was sent."""
+        return self if self.closed else replace(self, circuit=Circuit.PROBING, probe_at_s=now_s + self.probe_every_s)
+
+    def probe_now(self, now_s: float) -> "Breaker":
+        """The breaker after something else changed on the way: worth a look at once."""
+        return replace(self, probe_at_s=min(self.probe_at_s, now_s))
+
+    def echoed(self) -> "Breaker":
+        """The breaker after a probe came back."""
+        return self if self.closed else replace(self, circuit=Circuit.CLOSED, misses=0, on_trial=True)
 
     def answered(self) -> "Breaker":
-        """The breaker after an answer came, in time or late: the way is open."""
-        return replace(self, circuit=Circuit.CLOSED, misses=0)
+        """The breaker after an answer came, in time or late: the way is open, and somebody answers."""
+        return replace(self, circuit=Circuit.CLOSED, misses=0, on_trial=False)
 
     def missed(self, now_s: float) -> "Breaker":
-        """The breaker after no answer came by the deadline, or the way was down."""
+        """The breaker after no answer came by the deadline."""
+        return self._failed(now_s, 0.0)
+
+    def refused(self, now_s: float) -> "Breaker":
+        """The breaker after a reply that is of no use, or says that there will be no answer."""
+        return self._failed(now_s, self.probe_every_s)
+
+    def opened(self, now_s: float) -> "Breaker":
+        """The breaker after the link would take no more: what is sent now would be old when it arrives."""
+        return self._opened(now_s, 0.0)
+
+    def _failed(self, now_s: float, wait_s: float) -> "Breaker":
         misses = self.misses + 1
-        if self.circuit is Circuit.CLOSED and misses < self.misses_to_open:
+        if self.closed and misses < self.misses_to_open and not self.on_trial:
             return replace(self, misses=misses)
-        return replace(self, circuit=Circuit.OPEN, misses=misses, since_s=now_s)
+        return replace(self, misses=misses)._opened(now_s, wait_s)
+
+    def _opened(self, now_s: float, wait_s: float) -> "Breaker":
+        if not self.closed:
+            return self
+        wait_s = self.probe_every_s if self.on_trial else wait_s
+        return replace(self, circuit=Circuit.OPEN, on_trial=False, probe_at_s=now_s + wait_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from cloud_worker.jobs import ReplyAddress
+from cloud_worker.replies import Durations, ReplyWriter
 from edge_agent.questions import Answer, Question
 from edge_agent.settings import UplinkSettings
 from edge_agent.uplink import Uplink
@@ -21,14 +24,15 @@ from pipeline.timing import LoopClock, run_virtual
 from pipeline.transport.base import Message, Outgoing, PublishStatus
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_request, encode_reply, encode_worker_state
-from pipeline.wire.messages import Refusal, Reply, Request, WireCrop, WireDetection, WorkerModel, WorkerState
+from pipeline.wire.codec import BadPayload, decode_echo, decode_request, encode_reply, encode_worker_state
+from pipeline.wire.messages import Echo, Refusal, Reply, Request, WireCrop, WireDetection, WorkerModel, WorkerState
 from tests.support.brokers import running
 from tests.support.detectors import grey_picture, jpeg_of
 
 SETTINGS = UplinkSettings(model="m", uplink_kbps=None, in_flight=2, late_s=2.0, misses_to_open=3, probe_every_s=1.0)
 BUDGET_S = 0.18
 JPEG = jpeg_of(grey_picture(80))
+ECHOES = ReplyWriter("w", {})
 CROP = WireCrop((0, 0, 64, 64), (10, 10, 64, 64))
 
 
@@ -72,21 +76,36 @@ async def never(worker: "Worker", message: Message, request: Request) -> None:
     """Give no answer."""
 
 
+async def returned(worker: "Worker", message: Message) -> None:
+    """Return a probe, as it is to be done."""
+    await worker.send(message, ECHOES.echo(ReplyAddress(topics.reply("a1"), b"?"), worker.probes[-1]))
+
+
 class Worker:
     """Takes requests on, and answers each by the script of the moment."""
 
     def __init__(self, hub: MemoryHub, script: Script) -> None:
         self.transport, self.script = MemoryTransport(hub, name="w"), script
         self.requests: list[Request] = []
+        self.probes: list[Echo] = []
+        self.echoes, self.echo = True, returned
         self.held, self.most_held = 0, 0
         self._tasks = set[asyncio.Task[None]]()
         self.transport.subscribe(topics.request_share("workers", "cloud", "m"), self._on_request)
 
     def _on_request(self, message: Message) -> None:
+        if (echo := decode_echo(message.payload)) is not None:
+            self.probes.append(echo)
+            if self.echoes:
+                self._later(self.echo(self, message))
+            return
         decoded = decode_request(message.payload)
         assert not isinstance(decoded, BadPayload), decoded.reason
         self.requests.append(decoded[0])
-        task = asyncio.get_running_loop().create_task(self._play(message, decoded[0]))
+        self._later(self._play(message, decoded[0]))
+
+    def _later(self, deed: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(deed)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -121,6 +140,7 @@ class Camera:
         self.answers: list[tuple[float, int]] = []
         self.failures: list[tuple[int, str, bool]] = []
         self.last: Answer | None = None
+        self.reopenings = 0
 
     def sent(self, key: FrameKey, size_bytes: int) -> None:
         self.sent_bytes[key.seq] = size_bytes
@@ -131,6 +151,9 @@ class Camera:
 
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
         self.failures.append((key.seq, reason, shed))
+
+    def reopened(self) -> None:
+        self.reopenings += 1
 
 
 class Setting:
@@ -519,22 +542,137 @@ def test_an_announcement_that_cannot_be_read_is_counted_and_harms_nothing() -> N
     run_virtual(main())
 
 
-def test_after_three_misses_the_breaker_opens_and_a_probe_closes_it_again() -> None:
+async def miss(s: Setting, *seqs: int) -> None:
+    for seq in seqs:
+        await s.ask(seq)
+        await asyncio.sleep(0.2)
+
+
+def test_after_three_misses_the_circuit_opens_and_the_echo_of_a_probe_closes_it_again() -> None:
     async def main() -> None:
         async with live(never) as s:
-            for seq in range(3):
-                await s.ask(seq)
-                await asyncio.sleep(0.2)
-            circuits = [s.uplink.circuit]
+            s.worker.echoes, s.camera.reopenings = False, 0
+            await miss(s, 0, 1, 2)
+            assert s.uplink.circuit is Circuit.PROBING
             assert s.uplink.outlook("hall", 3).reason == "circuit_open"
-            await asyncio.sleep(1)
-            assert s.uplink.outlook("hall", 3).reachable
-            s.worker.script = after(0.01)
             await s.ask(3)
-            circuits.append(s.uplink.circuit)
-            assert s.uplink.outlook("hall", 3).reason == "circuit_open"
-            await asyncio.sleep(0.05)
-            assert [*circuits, s.uplink.circuit] == [Circuit.OPEN, Circuit.PROBING, Circuit.CLOSED]
+            assert s.camera.failures == [(3, "circuit_open", False)]
+            assert s.camera.reopenings == 0
+            s.worker.echoes = True
+            await asyncio.sleep(1)
+            assert s.uplink.circuit is Circuit.CLOSED
+            assert s.uplink.outlook("hall", 3).reachable
+            assert s.camera.reopenings == 1
+            assert len(s.worker.requests) == 3  # no picture had to go to find out
+
+    run_virtual(main())
+
+
+def test_while_the_circuit_is_open_the_bound_of_unanswered_probes_holds() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            s.worker.echoes = False
+            await miss(s, 0, 1, 2)
+            await asyncio.sleep(9.7)
+            assert len(s.worker.probes) == 3
+            assert all(echo.give_up for echo in s.worker.probes)
+            await asyncio.sleep(50)
+            assert 3 < len(s.worker.probes) <= 3 * 6 + 3  # a probe is lost after ten seconds, and another one may go
+
+    run_virtual(main())
+
+
+def test_a_worker_that_returns_probes_and_answers_nothing_is_tried_once_a_second() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            seq = 0
+            while LoopClock().now_s() < 20:
+                if s.uplink.outlook("hall", 3).reachable:
+                    await s.ask(seq)
+                    seq += 1
+                await asyncio.sleep(0.1)
+            assert 15 <= len(s.worker.requests) <= 45
+
+    run_virtual(main())
+
+
+def test_a_worker_that_does_not_know_probes_closes_the_circuit_by_refusing_one() -> None:
+    async def old(worker: Worker, message: Message) -> None:
+        address = ReplyAddress(topics.reply("a1"), message.correlation or b"")
+        await worker.send(message, ECHOES.refusal(address, None, Refusal.BAD_PAYLOAD, "?", Durations()).payload)
+
+    async def main() -> None:
+        async with live(never) as s:
+            s.worker.echo = old
+            await miss(s, 0, 1, 2)
+            assert s.uplink.circuit is Circuit.CLOSED
+            assert s.counters["echoes"] == 1
+
+    run_virtual(main())
+
+
+def test_what_was_under_way_when_the_circuit_opened_neither_opens_it_again_nor_counts_as_a_round_trip() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            s.worker.script = after(0.5)
+            for seq in range(4):
+                await s.ask(seq, budget_s=0.1)
+                await asyncio.sleep(0.06 if seq else 0.1)
+            # 0, 1 and 2 are missed by now, 3 is not yet; the probe has closed the circuit on trial.
+            assert (s.counters["missed"], s.uplink.circuit) == (3, Circuit.CLOSED)
+            await asyncio.sleep(0.1)
+            assert (s.counters["missed"], s.uplink.circuit) == (4, Circuit.CLOSED)
+            await asyncio.sleep(0.6)
+            assert s.counters["late"] == 4
+            assert s.uplink.outlook("hall", 3).round_trip_ms == {}
+
+    run_virtual(main())
+
+
+def test_a_link_that_takes_no_more_opens_the_circuit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(outgoing: Outgoing) -> PublishStatus:
+        return PublishStatus.BACKLOG
+
+    async def main() -> None:
+        async with live(after(0.01)) as s:
+            with monkeypatch.context() as patch:
+                patch.setattr(s.bulk, "publish", full)
+                await s.ask(0)
+                assert s.camera.failures == [(0, "backlog", True)]
+                await asyncio.sleep(0.5)
+                assert s.uplink.outlook("hall", 3).reason == "circuit_open"
+            await asyncio.sleep(0.6)
+            assert s.uplink.circuit is Circuit.CLOSED
+
+    run_virtual(main())
+
+
+def test_a_sign_of_life_from_a_worker_is_followed_by_a_probe_at_once() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            s.worker.echoes = False
+            await miss(s, 0, 1, 2)
+            await asyncio.sleep(5)
+            s.worker.echoes = True
+            await s.worker.announce(1)
+            await asyncio.sleep(0.001)
+            assert s.uplink.circuit is Circuit.CLOSED
+
+    run_virtual(main())
+
+
+def test_a_session_that_comes_back_is_probed_at_once() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            s.worker.echoes = False
+            await miss(s, 0, 1, 2)
+            await asyncio.sleep(5)
+            s.worker.echoes = True
+            s.camera.reopenings = 0
+            s.bulk.abort()
+            await asyncio.sleep(0.001)
+            assert s.uplink.circuit is Circuit.CLOSED
+            assert s.camera.reopenings == 1
 
     run_virtual(main())
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from cloud_worker.jobs import ReplyAddress
+from cloud_worker.replies import ReplyWriter
 from edge_agent.agent import Agent, Links
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.base import Captured, CaptureEvent, Ended, StateChange
@@ -26,8 +28,8 @@ from pipeline.timing import LoopClock
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_request, encode_reply, encode_worker_state
-from pipeline.wire.messages import Refusal, Reply, Request, WireDetection, WorkerModel, WorkerState
+from pipeline.wire.codec import BadPayload, decode_echo, decode_request, encode_reply, encode_worker_state
+from pipeline.wire.messages import Echo, Refusal, Reply, Request, WireDetection, WorkerModel, WorkerState
 from tests.support.detectors import VirtualRunner, grey_picture
 
 MODEL = "nanodet-g"
@@ -103,7 +105,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Deed:
-    """What the cloud does with one request: answers after ``delay_s`` (never where None), ``copies`` times."""
+    """What the cloud does with one request or probe: answers after ``delay_s`` (never where None), ``copies`` times."""
 
     delay_s: float | None = 0.03
     copies: int = 1
@@ -112,7 +114,7 @@ class Deed:
 
 
 class Cloud:
-    """A scripted worker. ``deeds`` are for the requests in order, the last one for all that follow."""
+    """A scripted worker. ``deeds`` are for requests and probes in order, the last one for all that follow."""
 
     def __init__(self, hub: MemoryHub, deeds: Sequence[Deed]) -> None:
         self._transport = MemoryTransport(hub, name="cloud")
@@ -120,6 +122,7 @@ class Cloud:
         self._transport.on_connect(self._announce)
         self._deeds = deeds
         self._replies: set[asyncio.Task[None]] = set()
+        self._asked = 0
         self.requests: list[Request] = []
 
     async def run(self) -> None:
@@ -135,18 +138,40 @@ class Cloud:
         await self._transport.publish(Outgoing(topics.worker("w"), payload, qos=1, retain=True))
 
     def _on_request(self, message: Message) -> None:
+        deed = self._deeds[min(self._asked, len(self._deeds) - 1)]
+        self._asked += 1
+        echo = decode_echo(message.payload)
+        if echo is not None:
+            self._play(deed, self._echo(message, echo))
+            return
         decoded = decode_request(message.payload)
         assert not isinstance(decoded, BadPayload), decoded.reason
         request, _ = decoded
-        deed = self._deeds[min(len(self.requests), len(self._deeds) - 1)]
         self.requests.append(request)
-        if deed.delay_s is not None:
-            task = asyncio.create_task(self._reply(message, request, deed, deed.delay_s))
-            self._replies.add(task)
-            task.add_done_callback(self._replies.discard)
+        self._play(deed, self._reply(message, request, deed))
 
-    async def _reply(self, message: Message, request: Request, deed: Deed, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
+    def _play(self, deed: Deed, reply: Coroutine[Any, Any, None]) -> None:
+        async def play(delay_s: float) -> None:
+            await asyncio.sleep(delay_s)
+            await reply
+
+        if deed.delay_s is None:
+            reply.close()
+            return
+        task = asyncio.create_task(play(deed.delay_s))
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+        task.add_done_callback(lambda _: reply.close())
+
+    async def _echo(self, message: Message, echo: Echo) -> None:
+        assert message.response_topic is not None
+        writer = ReplyWriter("w", {})
+        address = ReplyAddress(message.response_topic, message.correlation or b"")
+        await self._transport.publish(
+            Outgoing(message.response_topic, writer.echo(address, echo), correlation=message.correlation)
+        )
+
+    async def _reply(self, message: Message, request: Request, deed: Deed) -> None:
         reply = Reply(
             agent=request.agent,
             camera=request.camera,

@@ -1,6 +1,6 @@
-"""A way that is down is asked now and then, and used again at the first answer; a busy one is left alone a while."""
+"""A way that is down is probed now and then, and used again at the first answer; a busy one is left alone a while."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
@@ -12,9 +12,9 @@ from pipeline.policies.breaker import Breaker, Circuit, HoldBack
 
 
 def missed(times: int, at_s: float = 0.0) -> Breaker:
-    breaker = Breaker(misses_to_open=3, probe_every_s=1.0)
+    breaker = Breaker(misses_to_open=3, probe_every_s=1.0, probes_most=2)
     for _ in range(times):
-        breaker = breaker.sent(at_s).missed(at_s)
+        breaker = breaker.missed(at_s)
     return breaker
 
 
@@ -23,38 +23,57 @@ def test_it_opens_after_three_misses_in_a_row() -> None:
 
 
 def test_an_answer_in_between_starts_the_count_anew() -> None:
-    breaker = missed(2).answered().missed(0.0).missed(0.0)
-    assert breaker.circuit is Circuit.CLOSED
-    assert breaker.allows(0.0)
+    assert missed(2).answered().missed(0.0).missed(0.0).closed
 
 
-def test_open_lets_nothing_pass_until_the_probe_is_due() -> None:
+def test_a_link_that_takes_no_more_opens_it_at_once() -> None:
+    assert missed(0).opened(5.0).next_probe_s(0) == 5.0
+
+
+def test_an_open_one_is_probed_at_once_and_then_every_so_often() -> None:
     breaker = missed(3, at_s=10.0)
-    assert not breaker.allows(10.99)
-    assert breaker.allows(11.0)
+    assert breaker.next_probe_s(0) == 10.0
+    assert breaker.probed(10.0).next_probe_s(1) == 11.0
+    assert breaker.probed(10.0).circuit is Circuit.PROBING
 
 
-def test_the_probe_is_alone_on_its_way() -> None:
-    probing = missed(3).sent(1.0)
-    assert probing.circuit is Circuit.PROBING
-    assert not probing.allows(1.5)
+def test_there_are_never_more_unanswered_probes_than_may_be() -> None:
+    assert missed(3).next_probe_s(2) is None
 
 
-def test_a_probe_that_is_missed_opens_again_at_once_and_waits_its_time() -> None:
-    again = missed(3).sent(1.0).missed(1.2)
-    assert again.circuit is Circuit.OPEN
-    assert not again.allows(2.1)
-    assert again.allows(2.2)
+def test_a_closed_one_is_not_probed() -> None:
+    assert missed(2).next_probe_s(0) is None
 
 
-def test_a_probe_whose_fate_is_never_told_does_not_block_the_next_one() -> None:
-    assert missed(3).sent(1.0).allows(2.0)
+def test_where_somebody_replied_the_first_probe_waits_its_time() -> None:
+    breaker = missed(2, at_s=10.0).refused(10.0)
+    assert breaker.next_probe_s(0) == 11.0
+
+
+def test_an_echo_closes_it_on_trial_and_one_miss_opens_it_again_to_wait() -> None:
+    trial = missed(3, at_s=10.0).probed(10.0).echoed()
+    assert trial.closed
+    again = trial.missed(10.5)
+    assert not again.closed
+    assert again.next_probe_s(0) == 11.5
+
+
+def test_an_answer_ends_the_trial() -> None:
+    assert missed(3).echoed().answered().missed(1.0).closed
+
+
+def test_an_echo_that_comes_while_it_is_closed_tells_nothing_new() -> None:
+    assert missed(2).echoed() == missed(2)
+
+
+def test_a_sign_of_life_has_it_probed_at_once() -> None:
+    assert missed(3, at_s=10.0).probed(10.0).probe_now(10.2).next_probe_s(0) == 10.2
 
 
 def test_any_answer_closes_it() -> None:
-    for breaker in (missed(3), missed(3).sent(1.0), missed(7)):
+    for breaker in (missed(3), missed(3).probed(1.0), missed(7)):
         closed = breaker.answered()
-        assert closed.circuit is Circuit.CLOSED
+        assert closed.closed
         assert closed.misses == 0
 
 
@@ -63,11 +82,14 @@ class Model:
     """What the breaker is meant to be, told by its history."""
 
     misses_in_a_row: int = 0
-    passed_s: list[float] = field(default_factory=list)
+    closed: bool = True
+    on_trial: bool = False
+    opened_s: list[float] = field(default_factory=list)
+    probed_s: list[float] = field(default_factory=list)
 
 
 class BreakerMachine(RuleBasedStateMachine):
-    """Any order of requests, answers and misses."""
+    """Any order of answers, misses, probes and their echoes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,35 +99,43 @@ class BreakerMachine(RuleBasedStateMachine):
     def time_passes(self, by_s: float) -> None:
         self.now_s += by_s
 
-    @precondition(lambda self: self.breaker.allows(self.now_s))
+    @precondition(lambda self: (self.breaker.next_probe_s(0) or 0.0) <= self.now_s and not self.breaker.closed)
     @rule()
-    def send(self) -> None:
-        if self.breaker.circuit is not Circuit.CLOSED:
-            self.model.passed_s.append(self.now_s)
-        self.breaker = self.breaker.sent(self.now_s)
+    def probe(self) -> None:
+        self.model.probed_s.append(self.now_s)
+        self.breaker = self.breaker.probed(self.now_s)
+
+    @rule()
+    def echo(self) -> None:
+        if not self.model.closed:
+            self.model = replace(self.model, closed=True, on_trial=True, misses_in_a_row=0)
+        self.breaker = self.breaker.echoed()
 
     @rule()
     def answer(self) -> None:
         self.breaker = self.breaker.answered()
-        self.model = Model()
+        self.model = replace(self.model, closed=True, on_trial=False, misses_in_a_row=0)
 
-    @rule()
-    def miss(self) -> None:
-        self.breaker = self.breaker.missed(self.now_s)
+    @rule(somebody_replied=st.booleans())
+    def miss(self, somebody_replied: bool) -> None:
+        breaker = self.breaker
+        self.breaker = breaker.refused(self.now_s) if somebody_replied else breaker.missed(self.now_s)
         self.model.misses_in_a_row += 1
+        if self.model.closed and (self.model.misses_in_a_row >= 3 or self.model.on_trial):
+            self.model = replace(self.model, closed=False, on_trial=False, opened_s=[*self.model.opened_s, self.now_s])
 
     @invariant()
-    def closed_exactly_below_three_misses_in_a_row(self) -> None:
-        assert (self.breaker.circuit is Circuit.CLOSED) == (self.model.misses_in_a_row < 3)
+    def it_is_closed_as_its_history_says(self) -> None:
+        assert self.breaker.closed == self.model.closed
 
     @invariant()
-    def probes_keep_their_distance(self) -> None:
-        probes_s = self.model.passed_s
-        assert all(b - a >= 1.0 - 1e-9 for a, b in pairwise(probes_s))
+    def probes_keep_their_distance_while_it_stays_open(self) -> None:
+        since_s = self.model.opened_s[-1] if self.model.opened_s else 0.0
+        assert all(b - a >= 1.0 - 1e-9 or b <= since_s for a, b in pairwise(self.model.probed_s) if a > since_s)
 
     @invariant()
     def it_never_shuts_for_good(self) -> None:
-        assert self.breaker.allows(self.now_s + 1.0 + 1e-6)
+        assert self.breaker.closed or (self.breaker.next_probe_s(0) or 0.0) <= self.now_s + 1.0 + 1e-6
 
 
 TestBreaker = BreakerMachine.TestCase
