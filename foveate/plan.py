@@ -27,6 +27,10 @@ class EdgeModel:
     threads: int = 1
 
 
+LIGHT_SIZE = (128, 160)
+"""(height, width) in pixels of a lighter small model that is named without a size."""
+
+
 @dataclass(frozen=True, slots=True)
 class WebSettings:
     """The status page; off when ``enabled`` is False."""
@@ -45,6 +49,7 @@ class Plan:
     embedded: EmbeddedBrokerSettings | None
     worker: WorkerSettings | None
     edge_model: EdgeModel = field(default_factory=EdgeModel)
+    edge_light: EdgeModel | None = None
     web: WebSettings = field(default_factory=WebSettings)
     models_dir: Path | None = None
 

@@ -28,11 +28,10 @@ from edge_agent.status_source import AgentStatusSource
 from foveate import summary
 from foveate.broker import EmbeddedBroker
 from foveate.children import Meter, WorkerOrder, WorkerProcess, keep_alive
+from foveate.edge_models import load_edge_models
 from foveate.outputs import write_summary
 from foveate.plan import Outputs, Plan
 from foveate.progress import Progress
-from pipeline.detectors.base import Detector
-from pipeline.detectors.loading import load_detector
 from pipeline.errors import ConfigError, FoveateError, ModelError
 from pipeline.results import CameraState
 from pipeline.timing import MonotonicClock
@@ -72,9 +71,10 @@ class Run:
                 contextlib.ExitStack() as children,
             ):
                 await self._start_children(children)
-                detector = await asyncio.to_thread(self._load)
+                detector, light = await asyncio.to_thread(load_edge_models, self._plan)
                 with Pools.threads() as pools:
-                    agent = Agent(self._plan.agent, detector, self._links(), pools, self._clock, self._open, record)
+                    links, settings = self._links(), self._plan.agent
+                    agent = Agent(settings, detector, links, pools, self._clock, self._open, record, light)
                     return await self._serve(agent, stop)
         finally:  # a run that has failed has its account to give as well
             if agent is not None:
@@ -93,12 +93,6 @@ class Run:
 
     def _open(self, capture: CaptureSettings) -> VideoSource:
         return open_source(capture, self._clock)
-
-    def _load(self) -> Detector:
-        model = self._plan.edge_model
-        return load_detector(
-            model.name, input_size=model.input_size, threads=model.threads, models_dir=self._plan.models_dir
-        )
 
     async def _start_children(self, stack: contextlib.ExitStack) -> None:
         plan = self._plan

@@ -9,6 +9,7 @@ from edge_agent.capture.settings import CaptureSettings
 from edge_agent.settings import CameraSettings, ImageSettings, Mode
 from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
+from foveate.config.budget import BudgetKeys
 from foveate.config.fields import CameraName, Keys, Mask, Roi, Secret, SecretFile, SourceText, key
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.change import ChangeSettings
@@ -152,6 +153,7 @@ class CameraKeys(Keys):
     offload: OffloadKeys = key(OffloadKeys(), "What is sent to the larger model")
     mosaic: MosaicKeys = key(MosaicKeys(), "How crops are packed")
     images: ImageKeys = key(ImageKeys(), "JPEG quality and size of what is sent")
+    budget: BudgetKeys = key(BudgetKeys(), "Latency budgets, alerts, and what is turned down when one is breached")
 
 
 class CameraEntry(CameraKeys):

@@ -19,6 +19,8 @@ def check_models(configuration: Configuration) -> None:
     models = configuration.models
     manifest = read_manifest(models.dir)
     faults = list(_size_faults(("models", "edge"), models.edge.input_size, manifest.entry(models.edge.name)))
+    if (light := models.edge_light) is not None:
+        faults += _size_faults(("models", "edge_light"), light.input_size, manifest.entry(light.name))
     faults += _size_faults(("models", "cloud"), models.cloud.input_size, manifest.entry(models.cloud.name))
     for number, model in enumerate(configuration.worker.models or ()):
         faults += _size_faults(("worker", "models", number), model.input_size, manifest.entry(model.name))

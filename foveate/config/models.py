@@ -18,7 +18,7 @@ from foveate.config.fields import (
     key,
     one_of,
 )
-from foveate.plan import EdgeModel, EmbeddedBrokerSettings, WebSettings
+from foveate.plan import LIGHT_SIZE, EdgeModel, EmbeddedBrokerSettings, WebSettings
 from pipeline.policies.admission import ADMISSION_KINDS
 from pipeline.policies.batch import BATCH_KINDS
 from pipeline.policies.schedule import SCHEDULING_KINDS
@@ -27,6 +27,7 @@ from pipeline.transport.settings import TlsSettings
 _AGENT = AgentSettings("", ())
 _UPLINK = UplinkSettings()
 _EDGE_MODEL = EdgeModel()
+_LIGHT_MODEL = EdgeModel(input_size=LIGHT_SIZE)
 _CLOUD_MODEL = ServedModel(_UPLINK.model)
 _WORKER = WorkerSettings((_CLOUD_MODEL,), worker="")
 _EMBEDDED = EmbeddedBrokerSettings()
@@ -104,6 +105,13 @@ class EdgeModelKeys(Keys):
     threads: int = key(_EDGE_MODEL.threads, "Inference threads", ge=1, le=256)
 
 
+class LightModelKeys(EdgeModelKeys):
+    """A lighter small model with the same classes: another one, or the same at a smaller size."""
+
+    name: str = key(_LIGHT_MODEL.name, "Name in the models folder's manifest", min_length=1)
+    input_size: InputSize = key(_LIGHT_MODEL.input_size, "[height, width] in pixels that pictures are brought to")
+
+
 class CloudModelKeys(Keys):
     """The larger model, in the worker."""
 
@@ -119,6 +127,9 @@ class ModelsKeys(Keys):
 
     dir: AnyPath | None = key(None, "Folder with manifest.toml; else that of FOVEATE_MODELS, else the one delivered")
     edge: EdgeModelKeys = key(EdgeModelKeys(), "The small model")
+    edge_light: LightModelKeys | None = key(
+        None, "A lighter small model, for cameras whose latency budgets ask for it; null for none"
+    )
     cloud: CloudModelKeys = key(CloudModelKeys(), "The larger model")
 
 

@@ -16,6 +16,7 @@ from edge_agent.settings import AgentSettings, CameraSettings, ImageSettings, Up
 from edge_agent.status.access import AccessSettings
 from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
+from foveate.config.budget import budget_settings
 from foveate.config.camera import CameraEntry
 from foveate.config.document import Document
 from foveate.config.fields import Keys, read_secret
@@ -56,6 +57,7 @@ def plan(configuration: Configuration) -> Plan:
         embedded=embedded,
         worker=worker_settings(configuration) if embedded else None,
         edge_model=_settings(EdgeModel, configuration.models.edge),
+        edge_light=_settings(EdgeModel, light) if (light := configuration.models.edge_light) else None,
         web=web_settings(configuration),
         models_dir=configuration.models.dir,
     )
@@ -133,6 +135,7 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         offload=_settings(OffloadSettings, camera.offload),
         mosaic=_settings(MosaicSettings, camera.mosaic),
         images=_settings(ImageSettings, camera.images),
+        budget=budget_settings(camera.budget),
     )
 
 
