@@ -25,6 +25,7 @@ from foveate.outputs import check_apart, console
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
 from foveate.watch import watch
+from pipeline.alerts import Alert
 from pipeline.detectors.threads import default_threads
 from pipeline.errors import ConfigError, FoveateError, SourceError
 from pipeline.results import Result
@@ -58,6 +59,10 @@ def run(  # noqa: PLR0913 - one parameter per option
     uplink_kbps: Annotated[float | None, typer.Option(help="Uplink budget in kbit/s.")] = None,
     objects: Annotated[list[str] | None, typer.Option("--object", help="Only this class; may be repeated.")] = None,
     publish: Annotated[str | None, typer.Option(help="analysed or all: which frames' results go to MQTT.")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="Reach the broker as over this network: wifi, lte, 3g, outage, ...")
+    ] = None,
+    network_seed: Annotated[int | None, typer.Option(help="Another course of that network's chances.")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the embedded broker.")] = None,
     web_port: Annotated[int | None, typer.Option(help="Port of the status page; 0 for a free one.")] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="No status page.")] = False,
@@ -72,6 +77,8 @@ def run(  # noqa: PLR0913 - one parameter per option
         "broker.embedded.port": port,
         "broker.embedded.port_v3": None if port is None or port > 65_534 else port + 1,
         "uplink.uplink_kbps": uplink_kbps,
+        "network.profile": network,
+        "network.seed": network_seed,
         "web.port": web_port,
         "web.enabled": False if no_web else None,
         "cameras.realtime": True if realtime else None,
@@ -126,16 +133,17 @@ def watch_command(
     broker: Annotated[str, typer.Option("--broker", help="mqtt://host:port.")] = "mqtt://127.0.0.1:1883",
     as_json: Annotated[bool, typer.Option("--json", help="The messages as they are, one per line.")] = False,
 ) -> None:
-    """Print results as they come, one line each."""
+    """Print results and alerts as they come, one line each."""
     asyncio.run(watch(broker, camera, as_json, sys.stdout))
 
 
 @app.command()
-def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result")] = "result") -> None:
+def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result or alert")] = "result") -> None:
     """Print the JSON Schema of a published message."""
-    if what != "result":
-        raise ConfigError(f"there is no schema of {what!r}: there is one of result.")
-    typer.echo(json.dumps(msgspec.json.schema(Result), indent=2))
+    messages: dict[str, type[msgspec.Struct]] = {"result": Result, "alert": Alert}
+    if what not in messages:
+        raise ConfigError(f"there is no schema of {what!r}: there is one of {' and one of '.join(messages)}.")
+    typer.echo(json.dumps(msgspec.json.schema(messages[what]), indent=2))
 
 
 def _check_present(sources: list[str]) -> None:

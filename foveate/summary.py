@@ -1,7 +1,9 @@
 """What a run came to: one value for people and for ``--summary``."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,32 +12,80 @@ from rich.table import Table
 from edge_agent.board import Board
 from edge_agent.camera import Camera
 from foveate.children import Usage
+from foveate.plan import NetworkSettings
+from pipeline.metrics.attainment import Attainment
 from pipeline.metrics.histogram import LogHistogram
 
 
 def summary(
-    cameras: Sequence[Camera], usage: dict[str, Usage], counters: dict[str, int], record_fault: str = ""
+    cameras: Sequence[Camera],
+    usage: dict[str, Usage],
+    counters: dict[str, int],
+    record_fault: str = "",
+    network: NetworkSettings | None = None,
 ) -> dict[str, Any]:
     """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes.
 
-    ``counters`` are the agent's; ``record_fault`` says why the record file lacks results.
+    ``counters`` are the agent's; ``record_fault`` says why the record file lacks results;
+    ``network`` is the modelled one, if there was one.
     """
     deadlines = {c.deadline_ms for c in cameras}
     # Where cameras have different deadlines there is none for all of them; each camera's part has its own.
     whole = _part([c.board for c in cameras], deadlines.pop() if len(deadlines) == 1 else None)
     return {
         **whole,
+        "attainment": attainment(cameras),
         "duration_s": round(_duration_s([c.board for c in cameras]), 3),
         "record_lost": counters.get("record_lost", 0),
         "record_fault": record_fault,
+        "network": None if network is None else asdict(network),
         "counters": counters,
         "cpu_s": {role: round(u.cpu_s, 2) for role, u in usage.items()},
         "rss_mb": {role: round(u.rss_mb, 1) for role, u in usage.items()},
         "cameras": {
-            c.name: {"state": c.board.state.value, "reason": c.board.reason, **_part([c.board], c.deadline_ms)}
+            c.name: {
+                "state": c.board.state.value,
+                "reason": c.board.reason,
+                **_part([c.board], c.deadline_ms),
+                "attainment": attainment([c]),
+            }
             for c in cameras
         },
     }
+
+
+def attainment(cameras: Sequence[Camera]) -> dict[str, Any]:
+    """In time / accepted of some cameras together, with the hits of edge and cloud apart.
+
+    Target and limit are null where the cameras have different ones; ``met`` is whether every camera meets its own.
+    """
+    together = Attainment()
+    for camera in cameras:
+        together.merge(camera.board.attainment)
+    limits_ms = {c.settings.budget.sla.within_ms or c.deadline_ms for c in cameras}
+    targets = {c.settings.budget.sla.share for c in cameras}
+    verdicts = [c.board.attainment.met(c.settings.budget.sla.share) for c in cameras]
+    accepted = together.accepted
+    return {
+        "within_ms": limits_ms.pop() if len(limits_ms) == 1 else None,
+        "target": targets.pop() if len(targets) == 1 else None,
+        "accepted": accepted,
+        "share": round(together.share, 6) if together.share is not None else None,
+        "met": False not in verdicts if accepted else None,
+        "hit_edge": round(together.hit_edge / accepted, 6) if accepted else None,
+        "hit_cloud": round(together.hit_cloud / accepted, 6) if accepted else None,
+    }
+
+
+def attainment_in_words(found: dict[str, Any]) -> str:
+    """For people: ``98 % within 100 ms: met``, and what it came to."""
+    if found["met"] is None:
+        return "nothing was accepted for analysis"
+    target = "each camera's target" if found["target"] is None else f"{100 * found['target']:g} %"
+    within = "" if found["within_ms"] is None else f" within {found['within_ms']:g} ms"
+    hits = f"edge {found['hit_edge']:.1%}, cloud {found['hit_cloud']:.1%}"
+    share = math.floor(10_000 * found["share"] + 1e-7) / 100  # 100 % means all of them
+    return f"{target}{within}: {'met' if found['met'] else 'missed'}, {share:g} % in time ({hits})"
 
 
 def _duration_s(boards: list[Board]) -> float:
@@ -107,9 +157,12 @@ def show(result: dict[str, Any], console: Console) -> None:
         table.add_row("latency", f"P50 {latency['p50']:.0f} ms, P99 {latency['p99']:.0f} ms, analysed frames")
     if ratio is not None and result["deadline_ms"] is not None:
         table.add_row("on time", f"{ratio:.2%} within {result['deadline_ms']:.0f} ms")
+    table.add_row("attainment", attainment_in_words(result["attainment"]))
     if result["lambda_edge"] is not None:
         table.add_row("edge alone", f"{result['lambda_edge']:.1%} of the analysed frames (lambda)")
     table.add_row("uplink", f"{_size(result['bytes_up'])}{share}")
+    if result["network"] is not None:
+        table.add_row("network", f"modelled: {result['network']['profile']}, seed {result['network']['seed']}")
     if result["record_lost"]:
         table.add_row("record", f"{result['record_lost']} results were not written: {result['record_fault']}")
     table.add_row("CPU", ", ".join(f"{role} {s:.1f} s" for role, s in result["cpu_s"].items()))

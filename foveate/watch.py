@@ -1,13 +1,15 @@
-"""``foveate watch``: subscribe, and print results as they come."""
+"""``foveate watch``: subscribe, and print results and alerts as they come."""
 
 import asyncio
 import contextlib
 from collections import Counter, deque
+from collections.abc import Callable
 from datetime import datetime
 from typing import TextIO
 
 import msgspec
 
+from pipeline.alerts import Alert, decode_alert, encode_alert
 from pipeline.errors import BrokerError
 from pipeline.results import Result, decode_result, encode_result
 from pipeline.transport.base import Message
@@ -28,7 +30,7 @@ async def watch(
     tls: TlsSettings | None = None,
     connect_within_s: float = 10.0,
 ) -> None:
-    """Print one line per result of a camera, or of all, until cancelled or until ``out`` is closed by its reader.
+    """Print one line per result or alert of a camera, or of all, until cancelled or ``out`` is closed by its reader.
 
     Raises ConfigError on a bad URL or camera name, BrokerError where no connection is made within ``connect_within_s``;
     a connection that is lost later comes back by itself.
@@ -37,6 +39,7 @@ async def watch(
     session = MqttTransport(MqttSettings.of(url, tls))
     lines = Lines(as_json)
     session.subscribe(topics.ANY_RESULT if camera is None else topics.result(camera), lines.take)
+    session.subscribe(topics.ANY_ALERT if camera is None else topics.alert(camera), lines.take_alert, qos=1)
     running = asyncio.ensure_future(session.run())
     ready = asyncio.ensure_future(session.wait_connected())
     try:
@@ -66,16 +69,30 @@ class Lines:
         self._changed = asyncio.Event()
 
     def take(self, message: Message) -> None:
-        """Handle a message: a retained one is no news, and one that is no result is told as such."""
+        """Handle a result: a retained one is no news, and what is none is told as such."""
+        self._take(message, "a result", self._of_result)
+
+    def take_alert(self, message: Message) -> None:
+        """Handle an alert, as a result."""
+        self._take(message, "an alert", self._of_alert)
+
+    def _of_result(self, payload: bytes) -> str:
+        result = decode_result(payload)
+        return encode_result(result).decode() if self._as_json else readable(result)
+
+    def _of_alert(self, payload: bytes) -> str:
+        alert = decode_alert(payload)
+        return encode_alert(alert).decode() if self._as_json else readable_alert(alert)
+
+    def _take(self, message: Message, kind: str, to_line: Callable[[bytes], str]) -> None:
         if message.retain:
             return
         try:
-            result = decode_result(message.payload)
-            line = encode_result(result).decode() if self._as_json else readable(result)
+            line = to_line(message.payload)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             if self._as_json:
                 return
-            line = printable(f"{message.topic}: not a result: {error}"[:300])
+            line = printable(f"{message.topic}: not {kind}: {error}"[:300])
         if len(self._waiting) >= WAITING_LINES:
             self._waiting.popleft()
             self._skipped += 1
@@ -90,17 +107,16 @@ class Lines:
             lines = list(self._waiting)
             self._waiting.clear()
             if self._skipped and not self._as_json:
-                lines.insert(0, f"({self._skipped} results skipped: the output is too slow)")
+                lines.insert(0, f"({self._skipped} lines skipped: the output is too slow)")
             self._skipped = 0
             await asyncio.to_thread(_write, out, lines)
 
 
 def readable(result: Result) -> str:
     """One line for people: time, camera, frame, how it was answered and how fast, what was seen."""
-    taken = datetime.fromisoformat(result.captured_at).astimezone().strftime("%H:%M:%S.%f")[:-3]
     total_ms = result.timings_ms.total
     parts = [
-        f"{taken} {result.camera} #{result.seq} {result.origin}",
+        f"{_time(result.captured_at)} {result.camera} #{result.seq} {result.origin}",
         "" if total_ms is None else f" {total_ms:.0f} ms",
         "" if result.deadline_met else " LATE",
         f" revision {result.revision}" if result.revision else "",
@@ -109,9 +125,18 @@ def readable(result: Result) -> str:
     return printable("".join(parts))
 
 
+def readable_alert(alert: Alert) -> str:
+    """One line for people: time, camera, whether it is breached or cleared, and what was measured and done."""
+    return printable(f"{_time(alert.at)} {alert.camera} ALERT {alert.state}  {alert.detail}")
+
+
 def printable(text: str) -> str:
     """Text without control characters: names come from outside and must not steer the terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _time(moment: str) -> str:
+    return datetime.fromisoformat(moment).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
 def _seen(result: Result) -> str:

@@ -6,6 +6,8 @@ from importlib import metadata
 import pytest
 
 from cloud_worker.settings import WorkerSettings
+from pipeline.policies.budgets import SEGMENT_STAGES, STAGE_SEGMENTS
+from pipeline.policies.restraint import Action
 from pipeline.results import Origin
 from tests.support.brokers import HOST, free_port
 from tests.support.processes import command
@@ -31,9 +33,21 @@ def test_the_schema_of_a_result_names_every_origin(monkeypatch: pytest.MonkeyPat
     assert set(schema["$defs"]["Result"]["properties"]["origin"]["enum"]) == {origin.value for origin in Origin}
 
 
+def test_the_schema_of_an_alert_names_every_segment_and_action(
+    monkeypatch: pytest.MonkeyPatch, capfd: Words
+) -> None:
+    assert command(monkeypatch, "schema", "alert") == 0
+    properties = json.loads(capfd.readouterr().out)["$defs"]["Alert"]["properties"]
+    assert set(properties["segment"]["enum"]) == set(SEGMENT_STAGES)
+    stages, actions = ({one for part in properties[name]["anyOf"] for one in part.get("enum", ())} for name in
+                       ("stage", "action"))  # fmt: skip
+    assert stages - {None} == set(STAGE_SEGMENTS)
+    assert actions - {None} == {action.value for action in Action}
+
+
 def test_a_schema_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
     assert command(monkeypatch, "schema", "event") == 2
-    assert capfd.readouterr().err == "foveate: there is no schema of 'event': there is one of result.\n"
+    assert capfd.readouterr().err == "foveate: there is no schema of 'event': there is one of result and one of alert.\n"
 
 
 def test_a_last_port_leaves_the_second_listener_where_it_was(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:

@@ -12,15 +12,19 @@ from edge_agent.board import Board
 from foveate.children import Usage
 from foveate.summary import show, summary
 from pipeline.frames import FrameKey
+from pipeline.policies.budgets import BudgetSettings, SlaSettings
 from pipeline.results import CameraState, DropReason, Origin, Timings
 from tests.support.records import result
 
 USAGE = {"agent": Usage(12.346, 100.04), "worker": Usage(2.0, 50.0), "broker": Usage(0.1, 10.0)}
 
 
-def camera(name: str, origins: list[str], stopped: int = 0, total_ms: float = 50.0) -> Any:
+def camera(
+    name: str, origins: list[str], stopped: int = 0, total_ms: float = 50.0, sla: SlaSettings | None = None
+) -> Any:
     """A camera that has ended: one frame per origin, and some that were under way."""
-    board = Board(datetime(2026, 1, 1, tzinfo=UTC))
+    budget = BudgetSettings(sla=sla or SlaSettings())
+    board = Board(datetime(2026, 1, 1, tzinfo=UTC), within_ms=budget.sla.within_ms)
     for seq, origin in enumerate(origins):
         key = FrameKey(name, 1, seq)
         board.ledger.capture(key)
@@ -34,7 +38,7 @@ def camera(name: str, origins: list[str], stopped: int = 0, total_ms: float = 50
     board.bytes_up = 1000 * len(origins)
     board.jpeg_sample(70_000)
     board.went(CameraState.FINISHED, "the file ended", datetime(2026, 1, 1, tzinfo=UTC))
-    return SimpleNamespace(name=name, board=board, deadline_ms=200.0)
+    return SimpleNamespace(name=name, board=board, deadline_ms=200.0, settings=SimpleNamespace(budget=budget))
 
 
 def test_it_adds_up_the_cameras_and_keeps_each() -> None:
@@ -77,6 +81,31 @@ def test_a_run_without_any_frame_has_nulls_instead_of_a_division_by_zero() -> No
     assert found["duration_s"] == 0.0
     assert found["latency_ms"]["p99"] is None
     assert shown(found).count("none") == 2
+
+
+def test_attainment_is_in_time_of_accepted_with_edge_and_cloud_apart() -> None:
+    found = summary([camera("a", ["fused", "edge", "edge_timeout", "edge_shed", "carried"])], USAGE, {})
+    assert found["attainment"] == {
+        "within_ms": 200.0, "target": 0.98, "accepted": 4, "share": 1.0, "met": True, "hit_edge": 0.75, "hit_cloud": 0.25,
+    }  # fmt: skip
+    assert found["cameras"]["a"]["attainment"] == found["attainment"]
+    assert "98 % within 200 ms: met, 100 % in time (edge 75.0%, cloud 25.0%)" in shown(found)
+
+
+def test_a_promise_that_is_tighter_than_the_deadline_is_held_against_its_own_limit() -> None:
+    found = summary([camera("a", ["edge"] * 9, total_ms=110.0, sla=SlaSettings(0.9, 100.0))], USAGE, {})
+    assert (found["deadline_hit_ratio"], found["attainment"]["share"], found["attainment"]["met"]) == (1.0, 0.0, False)
+    assert "90 % within 100 ms: missed, 0 % in time" in shown(found)
+
+
+def test_cameras_with_different_promises_meet_them_each_or_not_at_all() -> None:
+    strict, easy = SlaSettings(0.99, 100.0), SlaSettings(0.5, 150.0)
+    found = summary(
+        [camera("a", ["edge"], total_ms=120.0, sla=strict), camera("b", ["edge"] * 9, sla=easy)], USAGE, {}
+    )
+    assert (found["attainment"]["within_ms"], found["attainment"]["target"]) == (None, None)
+    assert (found["attainment"]["share"], found["attainment"]["met"]) == (0.9, False)
+    assert "each camera's target: missed, 90 % in time" in shown(found)
 
 
 def test_a_frame_that_ended_twice_is_no_sound_run() -> None:

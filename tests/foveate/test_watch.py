@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from foveate.watch import WAITING_LINES, Lines, readable, watch
+from pipeline.alerts import Alert, decode_alert, encode_alert
 from pipeline.errors import BrokerError, ConfigError
 from pipeline.results import FrameSize, Models, Result, ResultDetection, Timings, encode_result
 from pipeline.transport.base import Message, Outgoing
@@ -102,9 +103,39 @@ async def test_slow_output_loses_the_oldest_and_says_how_many() -> None:
     for seq in range(WAITING_LINES + 7):
         lines.take(Message("foveate/plaza/result", encode_result(result(seq))))
     shown = (await printed(lines)).splitlines()
-    assert shown[0].startswith("(7 results skipped")
+    assert shown[0].startswith("(7 lines skipped")
     assert "#7 " in shown[1]
     assert len(shown) == WAITING_LINES + 1
+
+
+ALERT = Alert(
+    camera="plaza",
+    segment="edge",
+    state="breached",
+    p99_ms=62.0,
+    budget_ms=40.0,
+    since="2026-03-01T12:00:01.000Z",
+    action="lower_sample_rate",
+    detail="edge: P99 of 62.0 ms is above the budget of 40 ms",
+    at="2026-03-01T12:00:01.200Z",
+)
+
+
+@pytest.mark.usefixtures("utc")
+async def test_alerts_have_a_line_of_their_own_among_the_results() -> None:
+    lines = Lines(as_json=False)
+    lines.take(Message("foveate/plaza/result", encode_result(result(1))))
+    lines.take_alert(Message("foveate/plaza/alert", encode_alert(ALERT)))
+    lines.take_alert(Message("foveate/plaza/alert", encode_result(result(2))))
+    shown = (await printed(lines)).splitlines()
+    assert shown[1] == "12:00:01.200 plaza ALERT breached  edge: P99 of 62.0 ms is above the budget of 40 ms"
+    assert shown[2].startswith("foveate/plaza/alert: not an alert")
+
+
+async def test_alerts_are_lines_of_json_too() -> None:
+    lines = Lines(as_json=True)
+    lines.take_alert(Message("foveate/plaza/alert", encode_alert(ALERT)))
+    assert decode_alert(await printed(lines)) == ALERT
 
 
 class Closing(io.StringIO):
