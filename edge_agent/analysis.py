@@ -6,16 +6,17 @@ from edge_agent.candidates import candidates
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
 from edge_agent.questions import Question
-from edge_agent.resolve import FrameTimings, Pending, Phase
+from edge_agent.resolve import FrameTimings, Phase
 from edge_agent.tracking.history import Entry
 from pipeline.channels import Channel, Closed
-from pipeline.frames import Frame
 from pipeline.mosaic import Layout
 from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.offload import Adaptive, Always, Never, OffloadDecision, OffloadPolicy, OffloadView
 from pipeline.results import Origin
 
-_NO_SECOND_LOOK = frozenset({"broker_down", "no_worker", "circuit_open", "edge_only", "nothing_uncertain"})
+NO_WAY = frozenset({"broker_down", "no_worker", "circuit_open"})
+"""Reasons for which the cloud could not be asked at all."""
+_NO_SECOND_LOOK = NO_WAY | {"edge_only", "nothing_uncertain"}
 """Reasons for which the edge's answer is simply the answer; for others a second look was held back for want of room or
 time, and the answer says so.
 """
@@ -64,9 +65,7 @@ class Analysis:
             return
         context.offer(work.frame)
         detector, edge_model = context.small_model()
-        found = await context.tools.pools.model.run(
-            lambda: look(detector, work.frame, context.settings, work.region)
-        )
+        found = await context.tools.pools.model.run(lambda: look(detector, work.frame, context.settings, work.region))
         entry = context.tracker.observe(key.seq, work.scene_s, found)
         now_s = clock.now_s()
         edge_ms = (now_s - started_s) * 1000
@@ -74,14 +73,21 @@ class Analysis:
         wait_ms = (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0)
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=max(0.0, wait_ms))
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
-            await self._second_look(self._decide(entry, work, pending), work, timings)
+            settle_at_s = pending.deadline_s - context.tools.settle_margin_s
+            await self._second_look(self._decide(entry, work, settle_at_s), work, timings, settle_at_s)
 
-    def _decide(self, entry: Entry, work: Work, pending: Pending) -> OffloadDecision:
+    async def ask_late(self, work: Work, settle_at_s: float) -> None:
+        """Ask about a frame that was left to the edge: its answer is to be here at ``settle_at_s``, for the tracks."""
+        entry = self._context.tracker.entry(work.frame.key.seq)
+        decision = None if entry is None else self._decide(entry, work, settle_at_s)
+        if decision is not None and decision.kind != "none":
+            await self._ask(decision, work, await self._draw(decision, work), settle_at_s)
+
+    def _decide(self, entry: Entry, work: Work, settle_at_s: float) -> OffloadDecision:
         context = self._context
         outlook = context.tools.uplink.outlook(
             context.name, context.settings.offload.tail_deviations, self._expected_bytes
         )
-        settle_at_s = pending.deadline_s - context.tools.settle_margin_s
         return self._policy.decide(
             OffloadView(
                 candidates=candidates(entry, work.gated.motion, context.settings.candidates),
@@ -101,33 +107,44 @@ class Analysis:
             self._full_frame_at_s = scene_s
         return scene_s - self._full_frame_at_s
 
-    async def _second_look(self, decision: OffloadDecision, work: Work, timings: FrameTimings) -> None:
+    async def _second_look(
+        self, decision: OffloadDecision, work: Work, timings: FrameTimings, settle_at_s: float
+    ) -> None:
         """Act on the decision: the edge's answer is final, or the cloud is asked."""
         context, frame = self._context, work.frame
         if decision.kind == "none":
             shed = decision.wanted and decision.reason not in _NO_SECOND_LOOK
+            context.left_alone = work if decision.reason in NO_WAY else None
             context.settle(frame.key, Origin.EDGE_SHED if shed else Origin.EDGE, decision.reason)
             return
+        context.left_alone = None
         started_s = context.tools.clock.now_s()
-        layout, data = await context.tools.pools.image.run(lambda: draw(frame, decision, context.settings))
-        before = self._expected_bytes.get(decision.kind, len(data))
-        self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
+        drawn = await self._draw(decision, work)
         timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
         if context.resolver.update(frame.key, reason=decision.reason, timings=timings):
-            if decision.kind == "frame":
-                self._full_frame_at_s = work.scene_s
-            await context.tools.uplink.ask(self._question(frame, decision, layout, data))
+            await self._ask(decision, work, drawn, settle_at_s)
 
-    def _question(self, frame: Frame, decision: OffloadDecision, layout: Layout, data: bytes) -> Question:
+    async def _draw(self, decision: OffloadDecision, work: Work) -> tuple[Layout, bytes]:
         context = self._context
-        deadline_s = frame.captured_at_s + context.deadline_ms / 1000
-        return Question(
-            key=frame.key,
+        layout, data = await context.tools.pools.image.run(lambda: draw(work.frame, decision, context.settings))
+        before = self._expected_bytes.get(decision.kind, len(data))
+        self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
+        return layout, data
+
+    async def _ask(
+        self, decision: OffloadDecision, work: Work, drawn: tuple[Layout, bytes], settle_at_s: float
+    ) -> None:
+        context, (layout, data) = self._context, drawn
+        if decision.kind == "frame":
+            self._full_frame_at_s = work.scene_s
+        question = Question(
+            key=work.frame.key,
             kind=decision.kind,
-            frame_width=frame.size.width,
-            frame_height=frame.size.height,
+            frame_width=work.frame.size.width,
+            frame_height=work.frame.size.height,
             crops=layout.crops,
             jpeg=data,
-            settle_at_s=deadline_s - context.tools.settle_margin_s,
+            settle_at_s=settle_at_s,
             weight=context.settings.weight,
         )
+        await context.tools.uplink.ask(question)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from edge_agent.analysis import Analysis
 from edge_agent.board import Board
 from edge_agent.capture.base import Ended, VideoSource
+from edge_agent.catch_up import CatchUp
 from edge_agent.context import Context, Tools, Work, new_tracker
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
@@ -81,10 +82,13 @@ class Camera:
         """Run until the source ends; returns how it ended. Cancelling stops at once and counts what was under way."""
         try:
             async with asyncio.TaskGroup() as stages:
-                stages.create_task(Analysis(self._context, self._work).run(), name=f"{self.name}/analysis")
+                analysis = Analysis(self._context, self._work)
+                stages.create_task(analysis.run(), name=f"{self.name}/analysis")
+                catching_up = stages.create_task(CatchUp(self._context, analysis).run(), name=f"{self.name}/catch_up")
                 stages.create_task(Output(self._context).run(), name=f"{self.name}/output")
                 ended = await Intake(self._context, self.source, self._work).run()
                 self._context.captured_all = True
+                catching_up.cancel()
                 await self._work.close()
                 self._context.changed.set()
         finally:
@@ -133,3 +137,7 @@ class Camera:
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
         """The cloud will not answer: the edge's own answer is final."""
         self._context.settle(key, Origin.EDGE_SHED if shed else Origin.EDGE, reason)
+
+    def reopened(self) -> None:
+        """The way to the cloud is open again: wake whoever catches up."""
+        self._context.reopened.set()

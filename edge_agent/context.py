@@ -72,9 +72,10 @@ def new_tracker(settings: CameraSettings, *, stills: bool) -> Tracker:
 class Context:
     """One camera's memory.
 
-    ``changed`` wakes the output, ``room`` the intake. ``to_show`` is the one frame whose picture is kept until its
-    answer is known. ``patient`` cameras read a file as fast as it goes and would rather wait than do without the cloud;
-    ``stills`` are pictures that have nothing to do with one another.
+    ``changed`` wakes the output, ``room`` the intake. ``reopened`` says that there is a way to the cloud again, and
+    ``left_alone`` is the newest analysed frame if there was none for it. ``to_show`` is the one frame whose picture is
+    kept until its answer is known. ``patient`` cameras read a file as fast as it goes and would rather wait than do
+    without the cloud; ``stills`` are pictures that have nothing to do with one another.
     """
 
     settings: CameraSettings
@@ -88,6 +89,8 @@ class Context:
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
+    reopened: asyncio.Event = field(default_factory=asyncio.Event)
+    left_alone: Work | None = None
     to_show: Frame | None = None
     captured_all: bool = False
 
