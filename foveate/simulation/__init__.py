@@ -1,0 +1,1 @@
+"""A fleet on virtual time: the real decision code, recorded frames, measured service times."""

@@ -1,0 +1,129 @@
+"""Make a workload from a clip: the product's own stages, one after another, each timed on this machine.
+
+The cloud is asked about every frame that has a place worth a second look and its answers correct the tracks, so the
+candidates are those of a camera whose questions are answered.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from cloud_worker.model_runner import decode_jpeg
+from cloud_worker.replies import per_crop
+from edge_agent.candidates import candidates
+from edge_agent.frame_work import draw, look, wanted
+from edge_agent.fusion import fuse, merge_crops
+from edge_agent.gate import Gate
+from edge_agent.settings import CameraSettings
+from edge_agent.tracking.history import Entry, Tracker
+from foveate.bench.serial import load_models, read_frames
+from foveate.plan import Plan
+from foveate.simulation.workload import Place, RecordedFrame, Shot, Workload
+from pipeline.detections import Detections
+from pipeline.detectors.base import Detector
+from pipeline.errors import SourceError
+from pipeline.frames import Frame
+from pipeline.mosaic import Layout, regions_xyxy, to_frame
+from pipeline.policies.offload import Candidate, OffloadDecision
+from pipeline.timing import Clock
+
+T = TypeVar("T")
+WHOLE_FRAMES_TIMED = 8
+"""One analysed frame in so many is also looked at as a whole; the others take over its times."""
+
+
+class Recorder:
+    """The stages of one camera. ``detectors`` are the small and the large model."""
+
+    def __init__(
+        self, settings: CameraSettings, min_score: float, detectors: tuple[Detector, Detector], clock: Clock
+    ) -> None:
+        self._settings, self._min_score, self._clock = settings, min_score, clock
+        self._edge, self._cloud = detectors
+        self._gate, self._tracker = Gate(settings), Tracker(settings.tracker)
+        self._whole: Shot | None = None
+        self._frames: list[RecordedFrame] = []
+        self._captured = self._sampled = 0
+        self._last_s = self._period_s = 0.0
+
+    def record(self, frames: Iterable[Frame]) -> Workload:
+        """Take in all frames. Raises SourceError where none of them was analysed."""
+        for frame in frames:
+            self._take(frame, 0.0 if frame.media_ms is None else frame.media_ms / 1000)
+        if not self._frames:
+            raise SourceError(f"No frame of {self._settings.name} was analysed: name a longer clip.")
+        return Workload(
+            self._settings.name,
+            self._last_s + self._period_s,
+            self._settings.sample_fps,
+            self._captured,
+            self._sampled,
+            tuple(self._frames),
+        )
+
+    def _take(self, frame: Frame, at_s: float) -> None:
+        self._period_s = at_s - self._last_s if at_s > self._last_s else self._period_s
+        self._last_s = at_s
+        self._captured += 1
+        self._gate.fit(frame.size)
+        if not self._gate.due(at_s):
+            return
+        self._sampled += 1
+        gated, gate_ms = self._timed(lambda: self._gate.look(frame.image, at_s))
+        if not gated.keep:
+            return
+        region = self._gate.fit(frame.size)
+        found, edge_ms = self._timed(lambda: look(self._edge, frame, self._settings, region))
+        entry = self._tracker.observe(frame.key.seq, at_s, found)
+        places = candidates(entry, gated.motion, self._settings.candidates)
+        mosaic = self._look_again(frame, entry, places) if places else None
+        whole = self._look_at_whole(frame)
+        self._frames.append(
+            RecordedFrame(
+                frame.key.seq,
+                at_s,
+                gate_ms,
+                edge_ms,
+                tuple(Place(p.box, p.why, p.gain) for p in places),
+                mosaic,
+                whole,
+            )
+        )
+
+    def _look_again(self, frame: Frame, entry: Entry, places: tuple[Candidate, ...]) -> Shot:
+        decision = OffloadDecision("mosaic", places[0].why.value, places)
+        shot, layout, found = self._shoot(frame, decision)
+        replies = per_crop(found, layout.crops, self._min_score)
+        regions = regions_xyxy(layout)
+        parts = [to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)]
+        cloud = wanted(merge_crops(parts, regions), self._settings, self._gate.region)
+        self._tracker.correct(frame.key.seq, fuse(entry.seen.detections, cloud, regions))
+        return shot
+
+    def _look_at_whole(self, frame: Frame) -> Shot:
+        if self._whole is None or len(self._frames) % WHOLE_FRAMES_TIMED == 0:
+            self._whole, _, _ = self._shoot(frame, OffloadDecision("frame", "search_for_missed"))
+        return self._whole
+
+    def _shoot(self, frame: Frame, decision: OffloadDecision) -> tuple[Shot, Layout, Detections]:
+        (layout, data), encode_ms = self._timed(lambda: draw(frame, decision, self._settings))
+        image, decode_ms = self._timed(lambda: decode_jpeg(memoryview(data), layout.size))
+        if image is None:
+            raise RuntimeError(f"a JPEG of {layout.size} that was just encoded cannot be decoded")
+        found, infer_ms = self._timed(lambda: self._cloud.detect([image], self._min_score)[0])
+        size = layout.size
+        return Shot(len(data), size.width, size.height, encode_ms, decode_ms, infer_ms), layout, found
+
+    def _timed(self, call: Callable[[], T]) -> tuple[T, float]:
+        started_s = self._clock.now_s()
+        done = call()
+        return done, (self._clock.now_s() - started_s) * 1000
+
+
+def record_clip(clip: Path, product: Plan, clock: Clock, seconds: float | None = None) -> Workload:
+    """Record a clip, or its first ``seconds``, with the settings of a plan's first camera. Raises SourceError."""
+    settings = product.agent.cameras[0]
+    recorder = Recorder(settings, product.agent.uplink.min_score, load_models(product), clock)
+    frames = read_frames(clip, settings.name, clock)
+    most_ms = float("inf") if seconds is None else seconds * 1000
+    return recorder.record(frame for frame in frames if (frame.media_ms or 0.0) < most_ms)

@@ -1,0 +1,125 @@
+"""The door through which the simulator calls a worker's decision code, as ``cloud_worker/batcher.py`` does."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cloud_worker.forecast import Forecast
+from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.queue import RequestQueue
+from cloud_worker.settings import WorkerSettings
+from foveate.simulation.questions import Question
+from pipeline.frames import Image
+from pipeline.geometry import Size
+from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds, QueueLoad, Refuse
+from pipeline.policies.batch import BATCH_KINDS, BatchView, Fire, Wait
+from pipeline.policies.batch_latency import ArrivalGaps, BatchLatency
+from pipeline.policies.schedule import SCHEDULING_KINDS, Drop, DropReason
+from pipeline.wire.messages import Refusal, Request
+
+_PICTURE: Image = np.zeros((1, 1, 3), np.uint8)
+_JPEG = bytes(1 << 20)
+_ADDRESS = ReplyAddress("", b"")
+Refused = list[tuple[Job, Refusal]]
+
+
+def new_job(question: Question, now_s: float, settings: WorkerSettings) -> Job:
+    """A question as it arrives at a worker at ``now_s``; its budget is what was left of it when it was sent."""
+    look, shot, camera = question.look, question.shot, question.camera
+    budget_ms = (look.settle_at_s - question.sent_at_s) * 1000
+    request = Request(
+        agent=camera.agent,
+        camera=camera.name,
+        epoch=0,
+        seq=look.number,
+        budget_ms=budget_ms,
+        weight=camera.settings.weight,
+        kind="frame" if question.kind == "frame" else "mosaic",
+        frame_width=0,
+        frame_height=0,
+        crops=[],
+        model=settings.models[0].name,
+        min_score=0.5,
+    )
+    picture = memoryview(_JPEG)[: shot.size_bytes]
+    deadline_s = now_s + (budget_ms - settings.reply_margin_ms) / 1000
+    return Job(request, picture, Size(shot.width_px, shot.height_px), _ADDRESS, now_s, deadline_s)
+
+
+class WorkerDecisions:
+    """What one worker decides by. Times are in seconds; ``free_s`` is how long the model is expected to be busy yet."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._max_batch = settings.max_batch
+        self._bounds = AdmissionBounds(settings.queue_capacity, settings.queue_capacity_bytes)
+        self._admission = ADMISSION_KINDS[settings.admission]()
+        self._batch = BATCH_KINDS[settings.batch](settings.batch_window_ms / 1000)
+        self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
+        self._latency, self._gaps = BatchLatency(), ArrivalGaps()
+        self._forecast = Forecast(self._latency, settings.max_batch)
+
+    def drop(self, free_s: float, now_s: float) -> Refused:
+        """Take out what scheduling gives up now."""
+        if not len(self._queue):
+            return []
+        return self._gone(self._queue.drops(self._forecast.service(free_s, now_s), now_s), now_s)
+
+    def admit(self, job: Job, free_s: float, now_s: float) -> tuple[Refused, Refusal | None]:
+        """Queue a job; what gives way to it, and why it was not queued, if so."""
+        self._gaps.observe(*job.kind, now_s)
+        service = self._forecast.service(free_s, now_s)
+        prospect = self._queue.prospect(job, service, now_s)
+        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, service.alone_s(job.kind))
+        verdict = self._admission.decide(load, self._bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s)
+        if isinstance(verdict, Refuse):
+            return [], verdict.refusal
+        gone = self._gone(prospect.give_way, now_s)
+        self._queue.add(job)
+        return gone, None
+
+    def _gone(self, drops: Iterable[tuple[Job, Drop]], now_s: float) -> Refused:
+        return [
+            (job, Refusal.EXPIRED if drop.reason is DropReason.HOPELESS else Refusal.INFEASIBLE)
+            for job, drop in drops
+            if self._queue.remove(job, now_s)
+        ]
+
+    def next_encoded(self) -> Job | None:
+        """The job whose picture is decoded next."""
+        return self._queue.next_encoded()
+
+    def decoded(self, job: Job) -> None:
+        """A picture is decoded."""
+        self._queue.decoded(job, _PICTURE)
+
+    def choose(self, now_s: float) -> tuple[Job, ...] | Wait | None:
+        """The jobs to run now, or until when to wait for company; None where nothing is ready."""
+        group = self._queue.ready_group()
+        if group is None:
+            return None
+        kind = group.jobs[0].kind
+        decision = self._batch.decide(
+            BatchView(
+                now_s=now_s,
+                deadlines_s=tuple(sorted(job.deadline_s for job in group.jobs)),
+                oldest_arrival_s=min(job.arrived_s for job in group.jobs),
+                next_arrival_s=self._gaps.next_s(*kind),
+                others_wait=group.others_wait,
+                max_batch=self._max_batch,
+                times=self._latency.times(*kind, now_s),
+            )
+        )
+        if isinstance(decision, Fire):
+            return group.jobs[: decision.size]
+        return Wait(min(decision.until_s, group.jobs[0].deadline_s))
+
+    def take(self, jobs: tuple[Job, ...], now_s: float) -> float:
+        """Take jobs out to run them; the time in seconds that this is expected to take."""
+        self._queue.take(jobs, now_s)
+        return self._forecast.typical_s(jobs[0].kind, len(jobs), now_s)
+
+    def ran(self, jobs: tuple[Job, ...], run_s: float, now_s: float) -> None:
+        """A batch has run."""
+        self._latency.observe(*jobs[0].kind, len(jobs), run_s, now_s)
+        for job in jobs:
+            self._queue.served(job, run_s / len(jobs), now_s)
