@@ -6,14 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_agent.tracking.history import Entry
-from edge_agent.tracking.tracks import Tracks, Verdict
-from pipeline.geometry import BoxArray, iou
+from edge_agent.tracking.tracks import TrackerSettings, Tracks, Verdict
+from pipeline.geometry import BoxArray, Size, iou
+from pipeline.policies.gain import GainModel
 from pipeline.policies.offload import Candidate, Why
+from pipeline.policies.places import Array, PlaceKind, Places
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
-    """When a place is worth another look.
+    """When a place may be looked at again.
 
     A track is ``recheck_s`` after the cloud's last look, ``still_recheck_s`` if it stands still: if it moves by less
     than ``still_speed`` of its height per second. Scores between ``sure_below`` and ``sure_above`` are uncertain.
@@ -30,56 +32,159 @@ class CandidateSettings:
     missed_s: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What a second look could bring on one frame.
+
+    ``places`` are all that are known, with their ``features`` (n, d) and predicted ``gain`` (n,). ``frame_gain`` is
+    what a look at the whole frame is worth: the sum, and what the edge does not see at all.
+    """
+
+    places: Places
+    features: Array
+    gain: Array
+    frame_gain: float
+
+
+def survey(
+    entry: Entry,
+    motion: BoxArray,
+    size: Size,
+    model: GainModel,
+    settings: CandidateSettings,
+    tracking: TrackerSettings,
+) -> Survey:
+    """Survey an analysed frame of ``size``; ``motion`` (n, 4) are its moving places, in frame pixels."""
+    known = places(entry, motion, settings, tracking)
+    features = known.features(size)
+    gain = model.gain(features)
+    return Survey(known, features, gain, float(gain.sum()) + model.unseen_gain)
+
+
 def candidates(entry: Entry, motion: BoxArray, settings: CandidateSettings) -> tuple[Candidate, ...]:
-    """Candidates of one frame: its detections, the moving places (n, 4) without one, the tracks it missed."""
-    found = entry.seen.detections
-    places = _of_detections(entry, settings)
-    places += _of_motion(found.xyxy, motion, settings)
-    places += _of_missed(entry.after.tracks, entry.after.track_of, settings)
-    return tuple(places)
+    """Candidates of one frame by fixed rules: its detections, the moving places (n, 4) without one, the tracks it
+    missed.
+    """
+    known = places(entry, motion, settings, TrackerSettings())
+    return as_candidates(known, rule_gain(known, settings), settings, due_only=True)
 
 
-Box = tuple[float, float, float, float]
+def as_candidates(known: Places, gain: Array, settings: CandidateSettings, *, due_only: bool) -> tuple[Candidate, ...]:
+    """The places with their gain (n,); ``due_only`` those that the rules allow to be looked at now."""
+    rows = np.flatnonzero(due(known, settings)).tolist() if due_only else range(len(known))
+    boxes, whys = known.xyxy.tolist(), _why(known, settings)
+    gains, scores = gain.tolist(), known.score.tolist()
+    return tuple(
+        Candidate((x1, y1, x2, y2), whys[i], gains[i], scores[i]) for i in rows for x1, y1, x2, y2 in [boxes[i]]
+    )
 
 
-def _boxes(xyxy: BoxArray) -> list[Box]:
-    return [(x1, y1, x2, y2) for x1, y1, x2, y2 in xyxy.tolist()]
+_WHY_KIND = {PlaceKind.MISSED: Why.MISSED, PlaceKind.MOTION: Why.MOTION}
+_RULE_GAIN = {Why.UNVERIFIED: 0.3, Why.MOTION: 0.4, Why.NEW_TRACK: 0.6, Why.MISSED: 0.8}
 
 
-def _of_detections(entry: Entry, settings: CandidateSettings) -> list[Candidate]:
-    found, due = entry.seen.detections, _due(entry.after.tracks, entry.at_s, settings)
-    places = []
-    for box, score, track in zip(_boxes(found.xyxy), found.score.tolist(), entry.after.track_of.tolist(), strict=True):
-        if score < settings.sure_below:
-            continue
-        if track in due:
-            if due[track]:
-                places.append(Candidate(box, Why.UNVERIFIED, 0.3))
-        elif score < settings.sure_above:
-            places.append(Candidate(box, Why.UNCERTAIN, 1.0 - abs(2 * score - 1) / 2))
+def _why(known: Places, settings: CandidateSettings) -> list[Why]:
+    whys = []
+    rows = zip(known.kind.tolist(), known.since_verdict_s.tolist(), known.score.tolist(), strict=True)
+    for kind, since_verdict_s, score in rows:
+        if kind in _WHY_KIND:
+            whys.append(_WHY_KIND[PlaceKind(kind)])
+        elif since_verdict_s < float("inf"):
+            whys.append(Why.UNVERIFIED)
         else:
-            places.append(Candidate(box, Why.NEW_TRACK, 0.6))
-    return places
+            whys.append(Why.UNCERTAIN if score < settings.sure_above else Why.NEW_TRACK)
+    return whys
 
 
-def _due(tracks: Tracks, now_s: float, settings: CandidateSettings) -> dict[int, bool]:
-    """Whether another look is due, by track id, for the tracks that the cloud has looked at."""
-    height = np.maximum(tracks.boxes.position[:, 3], 1.0)
-    still = np.abs(tracks.boxes.velocity[:, :2]).max(axis=1, initial=0.0) < settings.still_speed * height
-    wait_s = np.where(still, settings.still_recheck_s, settings.recheck_s)
-    due = now_s - tracks.verdict_at_s >= wait_s - 1e-6
-    looked = np.isfinite(tracks.verdict_at_s)
-    return dict(zip(tracks.ids[looked].tolist(), due[looked].tolist(), strict=True))
+def rule_gain(known: Places, settings: CandidateSettings) -> Array:
+    """What fixed rules think that a look at each place (n,) is worth."""
+    unsure = 1.0 - np.abs(2 * known.score - 1.0) / 2
+    fixed = [_RULE_GAIN.get(why, -1.0) for why in _why(known, settings)]
+    return np.where(np.array(fixed, np.float64) < 0, unsure, fixed)
 
 
-def _of_motion(boxes: BoxArray, motion: BoxArray, settings: CandidateSettings) -> list[Candidate]:
+def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking: TrackerSettings) -> Places:
+    """All places of one frame: its detections, then the tracks it missed, then the motion (n, 4) without a detection."""
+    found, tracks = entry.seen.detections, entry.after.tracks
+    row_of = {i: row for row, i in enumerate(tracks.ids.tolist())}
+    rows = np.array([row_of.get(i, -1) for i in entry.after.track_of.tolist()], dtype=np.intp)
+    missed, moving = _missed(tracks, rows, settings), _free(motion, found.xyxy)[: settings.most_motion]
+    verdict = _of_track(tracks.verdict_now(entry.at_s, tracking.verdict_s), rows, np.int8(Verdict.UNSEEN))
+    # The first kinds have the values of the verdicts.
+    kind = np.concatenate([verdict, np.full(len(missed), PlaceKind.MISSED), np.full(len(moving), PlaceKind.MOTION)])
+    score = np.concatenate([found.score, tracks.score[missed], np.zeros(len(moving))]).astype(np.float64)
+    xyxy = np.concatenate([found.xyxy, tracks.boxes.xyxy[missed], moving]).astype(np.float32)
+    at = np.concatenate([rows, missed, np.full(len(moving), -1)]).astype(np.intp)
+    speed = np.abs(tracks.boxes.velocity[:, :2]).max(axis=1, initial=0.0)
+    speed /= np.maximum(tracks.boxes.position[:, 3], 1.0)
+    return Places(
+        xyxy=xyxy,
+        kind=kind.astype(np.int8),
+        published=_published(entry, kind, score, at, tracking),
+        score=score,
+        score_change=np.where(at >= 0, score - _of_track(_score_before(entry), at, 0.0), 0.0),
+        since_verdict_s=entry.at_s - _of_track(tracks.verdict_at_s, at, -np.inf),
+        age_s=_of_track(entry.at_s - tracks.born_s, at, 0.0),
+        hits=_of_track(tracks.hits.astype(np.float64), at, 0.0),
+        speed=_of_track(speed, at, 0.0),
+        misfit=_misfit(xyxy, tracks.boxes.xyxy, at),
+        tracked=at >= 0,
+    )
+
+
+def _of_track(values: NDArray, at: NDArray[np.intp], without: object) -> NDArray:  # type: ignore[type-arg] # any dtype
+    """The values of the places' tracks; ``at`` (n,) is the row of each one's track, or -1."""
+    return np.append(values, values.dtype.type(without))[at]
+
+
+def _missed(tracks: Tracks, rows: NDArray[np.intp], settings: CandidateSettings) -> NDArray[np.intp]:
+    """Rows of the tracks that were seen lately, not denied, and not observed on this frame."""
+    lately = tracks.at_s - tracks.seen_s <= settings.missed_s
+    lately &= tracks.verdict != np.int8(Verdict.DENIED)
+    lately[rows[rows >= 0]] = False
+    return np.flatnonzero(lately)
+
+
+def _free(motion: BoxArray, boxes: BoxArray) -> BoxArray:
+    """The moving places that touch no box."""
     if not len(motion):
-        return []
-    free = iou(motion, boxes).max(axis=1, initial=0.0) <= 0.0
-    return [Candidate(box, Why.MOTION, 0.4) for box in _boxes(motion[free][: settings.most_motion])]
+        return np.empty((0, 4), np.float32)
+    return motion[iou(motion, boxes).max(axis=1, initial=0.0) <= 0.0]
 
 
-def _of_missed(tracks: Tracks, track_of: NDArray[np.int64], settings: CandidateSettings) -> list[Candidate]:
-    missed = (tracks.verdict == np.int8(Verdict.CONFIRMED)) & (tracks.at_s - tracks.seen_s <= settings.missed_s)
-    missed &= (tracks.ids[:, None] != track_of).all(axis=1)
-    return [Candidate(box, Why.MISSED, 0.8) for box in _boxes(tracks.boxes.xyxy[missed])]
+def _score_before(entry: Entry) -> Array:
+    """The score (n,) of each track before this frame; of a new one its present score."""
+    before = dict(zip(entry.before.ids.tolist(), entry.before.score.tolist(), strict=True))
+    tracks = entry.after.tracks
+    pairs = zip(tracks.ids.tolist(), tracks.score.tolist(), strict=True)
+    return np.array([before.get(i, score) for i, score in pairs], np.float64)
+
+
+def _misfit(xyxy: BoxArray, track_boxes: BoxArray, at: NDArray[np.intp]) -> Array:
+    """One minus the overlap (n,) of each place with its track's box; 0 without a track."""
+    if not len(track_boxes):
+        return np.zeros(len(at))
+    overlap = iou(xyxy, track_boxes)[np.arange(len(at)), at]
+    return np.where(at >= 0, 1.0 - overlap.astype(np.float64), 0.0)
+
+
+def _published(
+    entry: Entry, kind: NDArray[np.int64], score: Array, at: NDArray[np.intp], tracking: TrackerSettings
+) -> NDArray[np.bool_]:
+    """Whether a box is published at each place (n,) while nobody looks again; see ``analysed_answer``."""
+    unseen_for_s = entry.at_s - _of_track(entry.after.tracks.seen_s, at, -np.inf)
+    held = _of_track(entry.after.tracks.verdict_now(entry.at_s, tracking.verdict_s), at, np.int8(Verdict.UNSEEN))
+    confirmed = held == np.int8(Verdict.CONFIRMED)
+    box = np.where(confirmed, score >= tracking.low_score, (held == 0) & (score >= tracking.publish_score))
+    coast_s = np.where(confirmed, tracking.confirmed_coast_s, tracking.coast_s)
+    coasting = (unseen_for_s <= coast_s) & (confirmed | (score >= tracking.publish_score))
+    return np.where(kind <= PlaceKind.DENIED, box, (kind == PlaceKind.MISSED) & coasting)
+
+
+def due(known: Places, settings: CandidateSettings) -> NDArray[np.bool_]:
+    """Which places (n,) the rules allow to be looked at now."""
+    still = known.speed < settings.still_speed
+    wait_s = np.where(still, settings.still_recheck_s, settings.recheck_s)
+    box = (known.score >= settings.sure_below) & (known.since_verdict_s >= wait_s - 1e-6)
+    missed = np.isfinite(known.since_verdict_s)
+    return np.where(known.kind <= PlaceKind.DENIED, box, (known.kind == PlaceKind.MOTION) | missed)

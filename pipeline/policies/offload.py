@@ -1,6 +1,6 @@
 """Which parts of a frame deserve a second look by the larger model, and whether it can come in time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -9,6 +9,12 @@ from typing import Literal, Protocol
 import numpy as np
 
 from pipeline.geometry import BoxArray, Size, coverage, merge_close, pad
+
+
+STAYING_FACTOR = 0.8
+"""A camera that sends goes on at this part of the price."""
+OVERHEAD_BYTES = 900.0
+"""What a request costs beside its pixels: topic, header, tables of the JPEG."""
 
 
 class Why(StrEnum):
@@ -23,11 +29,15 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A place to look at: ``box`` is ``xyxy`` in frame pixels, ``gain`` in [0, 1] what a look is worth."""
+    """A place to look at: ``box`` is ``xyxy`` in frame pixels, ``gain`` in [0, 1] what a look is worth.
+
+    ``score`` is the small model's there; 0 where it found nothing.
+    """
 
     box: tuple[float, float, float, float]
     why: Why
     gain: float
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,17 @@ class OffloadSettings:
     box around both has less than ``merge_slack`` times their area. At most ``most_regions`` such regions go.
     A low-quality full frame goes every ``full_frame_s`` (0: never), to find what the small model does not see at all.
     ``tail_deviations``: how pessimistic the predicted round trip is.
+
+    ``policy`` is one of ``OFFLOAD_KINDS``. Of ``adaptive``: a place with less predicted gain than ``least_gain`` is left
+    out; of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is learned
+    about too. ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
     """
 
+    policy: str = "adaptive"
+    least_gain: float = 0.0
+    audit_share: float = 0.03
+    threshold: float = 0.6
+    share: float = 0.2
     padding: float = 0.15
     padding_px: float = 8.0
     merge_slack: float = 1.3
@@ -56,6 +75,10 @@ class OffloadView:
     unknown), ``expected_bytes`` by kind, ``tokens_bytes`` what the uplink budget allows now (None: no limit),
     ``since_full_frame_s`` since the last full frame, or since the first; ``reachable`` False with
     ``unreachable_reason`` while the way is known to be down.
+
+    ``price_per_kb`` is the least predicted gain per 1000 bytes that is worth sending now; ``bytes_per_px`` what a pixel
+    of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent.
+    ``least_score`` of the boxes that are published anyway. ``audited`` are further places that this frame was drawn for.
     """
 
     candidates: tuple[Candidate, ...]
@@ -66,6 +89,11 @@ class OffloadView:
     since_full_frame_s: float
     reachable: bool
     unreachable_reason: str = ""
+    price_per_kb: float = 0.0
+    bytes_per_px: float = 0.0
+    sending: bool = True
+    least_score: float | None = None
+    audited: tuple[Candidate, ...] = ()
 
 
 Kind = Literal["none", "mosaic", "frame"]
@@ -73,12 +101,16 @@ Kind = Literal["none", "mosaic", "frame"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffloadDecision:
-    """What to send and why: ``places`` for a mosaic. ``wanted`` is True where a second look could not be had."""
+    """What to send and why: ``places`` for a mosaic. ``wanted`` is True where a second look could not be had.
+
+    Of the places, ``drawn`` are only there to be learned from.
+    """
 
     kind: Kind
     reason: str
     places: tuple[Candidate, ...] = ()
     wanted: bool = False
+    drawn: tuple[Candidate, ...] = ()
 
 
 class OffloadPolicy(Protocol):
@@ -100,7 +132,11 @@ def obstacle(view: OffloadView, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """Sends what is uncertain, new, unverified, missed or moving without a box; now and then the whole frame."""
+    """Sends the places where a second look is worth its bytes; now and then the whole frame.
+
+    Feasibility against the deadline and the budget goes first; then each place must bring its price. A camera that
+    sends goes on at a somewhat lower price than one that has stopped, so that it does not change with every frame.
+    """
 
     settings: OffloadSettings
 
@@ -113,13 +149,64 @@ class Adaptive:
             # Mosaics would spend every byte as it comes. Where one period does not save up enough they go first again.
             if hindrance == "budget" and view.since_full_frame_s < 2 * period_s:
                 return OffloadDecision("none", "saving_for_full_frame", wanted=True)
-        if not view.candidates:
-            return OffloadDecision("none", "nothing_uncertain")
+        worth, refused = self._worth_it(view)
+        chosen = set(worth)
+        drawn = tuple(place for place in view.audited if place not in chosen)
+        if not worth and not drawn:
+            return OffloadDecision("none", refused, wanted=refused == "price")
         hindrance = obstacle(view, "mosaic")
         if hindrance:
-            return OffloadDecision("none", hindrance, wanted=True)
-        most_wanted = max(view.candidates, key=lambda c: c.gain)
-        return OffloadDecision("mosaic", most_wanted.why.value, view.candidates)
+            return OffloadDecision("none", hindrance, wanted=bool(worth))
+        most_wanted = max(worth, key=lambda c: c.gain).why.value if worth else "audit"
+        return OffloadDecision("mosaic", most_wanted, worth + drawn, drawn=drawn)
+
+    def _worth_it(self, view: OffloadView) -> tuple[tuple[Candidate, ...], str]:
+        """The candidates that bring their price, and why there is none."""
+        if not view.candidates:
+            return (), "nothing_uncertain"
+        gainful = [place for place in view.candidates if place.gain >= self.settings.least_gain]
+        if not gainful:
+            return (), "little_gain"
+        price = view.price_per_kb * (STAYING_FACTOR if view.sending else 1.0)
+        costs_kb = [self._cost_bytes(place, view) / 1000 for place in gainful]
+        worth = [i for i, place in enumerate(gainful) if place.gain >= price * costs_kb[i]]
+        total_kb = sum(costs_kb[i] for i in worth) + OVERHEAD_BYTES / 1000
+        if not worth or sum(gainful[i].gain for i in worth) < price * total_kb:
+            return (), "price"
+        return tuple(gainful[i] for i in worth), ""
+
+    def _cost_bytes(self, place: Candidate, view: OffloadView) -> float:
+        x1, y1, x2, y2 = place.box
+        grown = [side + 2 * max(side * self.settings.padding, self.settings.padding_px) for side in (x2 - x1, y2 - y1)]
+        return grown[0] * grown[1] * view.bytes_per_px
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Sends the places where the small model's score is below a fixed one; for comparison."""
+
+    score: float
+
+    def decide(self, view: OffloadView) -> OffloadDecision:
+        return _mosaic(view, tuple(place for place in view.candidates if place.score < self.score), "below_threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class MinConfidence:
+    """Sends all places of a frame whose least sure published box is below a score; for comparison."""
+
+    score: float
+
+    def decide(self, view: OffloadView) -> OffloadDecision:
+        unsure = view.least_score is not None and view.least_score < self.score
+        return _mosaic(view, view.candidates if unsure else (), "low_confidence")
+
+
+def _mosaic(view: OffloadView, places: tuple[Candidate, ...], reason: str) -> OffloadDecision:
+    if not places:
+        return OffloadDecision("none", "nothing_uncertain")
+    hindrance = obstacle(view, "mosaic")
+    return OffloadDecision("none", hindrance, wanted=True) if hindrance else OffloadDecision("mosaic", reason, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +238,18 @@ class RandomShare:
     def decide(self, view: OffloadView) -> OffloadDecision:
         if not view.candidates or self.rng.random() >= self.share:
             return OffloadDecision("none", "not_drawn")
-        hindrance = obstacle(view, "mosaic")
-        if hindrance:
-            return OffloadDecision("none", hindrance, wanted=True)
-        return OffloadDecision("mosaic", "drawn", view.candidates)
+        return _mosaic(view, view.candidates, "drawn")
+
+
+OFFLOAD_KINDS: Mapping[str, Callable[[OffloadSettings], OffloadPolicy]] = {
+    "adaptive": Adaptive,
+    "threshold": lambda settings: Threshold(settings.threshold),
+    "min_confidence": lambda settings: MinConfidence(settings.threshold),
+    "random": lambda settings: RandomShare(settings.share, Random(0)),
+    "always": lambda _: Always(),
+    "never": lambda _: Never(),
+}
+"""Every policy, by the name in the configuration."""
 
 
 def crops(places: Sequence[Candidate], settings: OffloadSettings, size: Size) -> BoxArray:
