@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pipeline.policies.latency import FreshEstimate
-from pipeline.policies.link_fit import LinkFit
+from pipeline.policies.link_fit import LEAST_MS_PER_KB, LinkFit
 
 _RECENT = 32
 _USUAL_GAIN = 1 / 8
@@ -161,6 +161,14 @@ class PathEstimate:
     def bandwidth_bytes_s(self) -> float | None:
         """What the way up carries, from what it delivered; None before anything was."""
         return 1e6 / self.link.ms_per_kb if self.link.samples else None
+
+    def bandwidth_most_bytes_s(self, now_s: float) -> float | None:
+        """A bandwidth that the way up hardly exceeds, one standard deviation above the likeliest; None where what was
+        delivered does not tell: on a fast link the size of a request does not matter.
+        """
+        line = self.link.line.aged(now_s - self.link.at_s) if self.link.samples else self.link.line
+        least_ms_per_kb = line.ms_per_kb - math.sqrt(line.slope_var)
+        return 1e6 / least_ms_per_kb if self.link.samples and least_ms_per_kb > LEAST_MS_PER_KB else None
 
     def _holds(self, now_s: float) -> bool:
         return self.link.samples > 0 and now_s - self.link.at_s < self.holds_s

@@ -55,6 +55,22 @@ class SharedBudget:
                 break
         return replace(self, shares=shares, at_s=now_s)
 
+    def paced(self, rate_bytes_s: float | None, burst_s: float, weights: Mapping[str, float]) -> "SharedBudget":
+        """The budget at another rate; each bucket is as full as it was."""
+        if rate_bytes_s is None:
+            return SharedBudget(None, {}, self.at_s)
+        fresh = SharedBudget.full(rate_bytes_s * 8 / 1000, burst_s, weights, self.at_s)
+        levels = {name: share.burst_bytes * (self.fill(name) or 0.0) for name, share in fresh.shares.items()}
+        shares = {name: replace(share, level_bytes=levels[name]) for name, share in fresh.shares.items()}
+        return replace(fresh, shares=shares) if self.shares else fresh
+
+    def fill(self, name: str) -> float | None:
+        """How full a camera's bucket is, as a share; below zero when overdrawn. None where there is no limit."""
+        if self.rate_bytes_s is None:
+            return None
+        share = self.shares[name]
+        return share.level_bytes / share.burst_bytes
+
     def available_bytes(self, name: str) -> float | None:
         """What a camera may send now. None is anything: no limit, or a full bucket, whose burst one may exceed."""
         if self.rate_bytes_s is None:

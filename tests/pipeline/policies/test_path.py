@@ -50,6 +50,20 @@ def test_the_bandwidth_is_that_at_which_bytes_were_delivered() -> None:
     assert bandwidth_bytes_s == pytest.approx(125_000, rel=0.05)
 
 
+def test_a_fast_link_is_not_given_a_bandwidth_that_nothing_shows() -> None:
+    path = PathEstimate()
+    for number in range(60):
+        network_ms = 3.0 + (number * 7 % 5) / 5
+        path = path.answered(trip((3000.0, 6000.0, 12_000.0)[number % 3], network_ms), number / 5)
+    assert path.bandwidth_most_bytes_s(12.0) is None or path.bandwidth_most_bytes_s(12.0) > 5e6  # type: ignore[operator]
+
+
+def test_the_bandwidth_that_is_hardly_exceeded_is_not_below_the_real_one() -> None:
+    most_bytes_s = learned(ms_per_kb=8.0).bandwidth_most_bytes_s(12.1)
+    assert most_bytes_s is not None
+    assert 125_000 <= most_bytes_s * 1.02 <= 160_000
+
+
 def test_a_frame_costs_the_worker_more_than_a_mosaic_and_each_kind_is_known_by_itself() -> None:
     path = learned().answered(trip(9000, 76, cloud_ms=60, kind="frame"), 12.1)
     mosaic, frame = path.forecast(9000, 12.2), path.forecast(9000, 12.2, "frame")

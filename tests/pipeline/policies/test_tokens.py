@@ -81,6 +81,20 @@ def test_a_silent_cameras_share_of_the_rate_is_lent_to_those_that_send() -> None
     assert budget.available_bytes("b") is None  # and what it has saved up is still its own
 
 
+def test_a_bucket_is_as_full_as_it_was_when_the_rate_becomes_another() -> None:
+    budget = alone(80, 2.0).take("a", 15_000).paced(1000.0, 2.0, {"a": 1.0})
+    assert budget.fill("a") == pytest.approx(0.25)
+    assert (budget.rate_bytes_s, budget.shares["a"].burst_bytes) == (1000.0, 2000.0)
+    assert budget.at(1.0).fill("a") == pytest.approx(0.75)
+
+
+def test_a_limit_that_comes_up_starts_with_full_buckets_and_one_that_goes_leaves_none() -> None:
+    limited = alone(None, 2.0).paced(1000.0, 2.0, {"a": 1.0})
+    assert limited.fill("a") == 1.0
+    assert alone(None, 2.0).fill("a") is None
+    assert limited.paced(None, 2.0, {"a": 1.0}).available_bytes("a") is None
+
+
 @given(st.floats(1.0, 10_000.0), st.floats(0.1, 10.0), weights, steps)
 def test_no_level_exceeds_its_burst(
     rate_kbps: float, burst_s: float, by: dict[str, float], moves: list[tuple[float, str, float]]
