@@ -15,7 +15,7 @@ from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
 from pipeline.policies.batch import BatchPolicy, BatchReason, BatchView, Wait
-from pipeline.policies.batch_latency import ArrivalGaps, BatchLatency
+from pipeline.policies.batch_latency import ArrivalGaps
 from pipeline.policies.schedule import Drop, DropReason, Service
 from pipeline.timing import Clock
 from pipeline.wire.messages import Refusal
@@ -80,8 +80,7 @@ class Batcher:
         self._models = models
         self._clock = clock
         self._deliver = deliver
-        self._latency = BatchLatency()
-        self._forecast = Forecast(self._latency, policies.max_batch)
+        self._forecast = Forecast(policies.max_batch)
         self._gaps = ArrivalGaps()
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
@@ -97,22 +96,23 @@ class Batcher:
 
     def infer_p95_s(self, model: str) -> float | None:
         """The 95th percentile of the newest kind of run of a model."""
-        return self._latency.p95_of_newest_s(model)
+        return self._forecast.latency.p95_of_newest_s(model)
 
     def admit(self, job: Job) -> Refused | None:
         """Queue a job, or say why not. What is queued may give way to it, and has its outcome then."""
-        self.refuse_overdue()
         now_s = self._clock.now_s()
         self._gaps.observe(*job.kind, now_s)
         service = self._service(now_s)
         prospect = self._queue.prospect(job, service, now_s)
-        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, service.alone_s(job.kind))
+        self._give_up((each for each in prospect.drops if each[1].reason is DropReason.HOPELESS), now_s)
+        run_s = self._forecast.latency.times(*job.kind, now_s).p90_s(1)
+        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, run_s)
         verdict = self._policies.admission.decide(
             load, self._policies.bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s
         )
         if isinstance(verdict, Refuse):
             return Refused(verdict.refusal, verdict.detail)
-        self._give_up(prospect.give_way, now_s)
+        self._give_up(prospect.drops, now_s)
         self._queue.add(job)
         self._changed.set()
         return None
@@ -177,7 +177,7 @@ class Batcher:
             next_arrival_s=self._gaps.next_s(model, bucket),
             others_wait=group.others_wait,
             max_batch=self._policies.max_batch,
-            times=self._latency.times(model, bucket, now_s),
+            times=self._forecast.latency.times(model, bucket, now_s),
         )
 
     async def _sleep_until(self, until_s: float | None) -> None:
@@ -189,7 +189,7 @@ class Batcher:
     async def _run_batch(self, jobs: tuple[Job, ...]) -> None:
         now_s = self._clock.now_s()
         images = self._queue.take(jobs, now_s)
-        predicted_s = self._forecast.typical_s(jobs[0].kind, len(jobs), now_s)
+        predicted_s = self._forecast.latency.times(*jobs[0].kind, now_s).typical_s(len(jobs)) or 0.0
         company_since_s = None if self._company is None else self._company[1]
         run = self._run = _Run(list(jobs), now_s, company_since_s, now_s + predicted_s)
         self._company = None
@@ -206,7 +206,7 @@ class Batcher:
     async def _alone(self, run: _Run, job: Job, image: Image) -> None:
         """Second try for one job of a batch that failed, unless its time is up."""
         now_s = self._clock.now_s()
-        if job.deadline_s <= now_s + (self._service(now_s).alone_s(job.kind) or 0.0):
+        if job.deadline_s <= now_s + (self._forecast.latency.times(*job.kind, now_s).p90_s(1) or 0.0):
             refused = Refused(Refusal.EXPIRED, "its batch failed and no time is left to run it alone")
             self._finish(run, job, refused, 0.0)
         else:
@@ -215,17 +215,17 @@ class Batcher:
     async def _attempt(self, run: _Run, jobs: tuple[Job, ...], images: list[Image]) -> str | None:
         """Run the model once and deliver; the fault instead where a larger batch failed."""
         started_s = self._clock.now_s()
-        model, bucket = jobs[0].kind
-        predicted_s = self._forecast.typical_s(jobs[0].kind, len(jobs), started_s)
+        kind = jobs[0].kind
+        predicted_s = self._forecast.latency.times(*kind, started_s).typical_s(len(jobs)) or 0.0
         run.hung_at_s = started_s + max(HUNG_S, HUNG_TIMES * predicted_s)
-        found = await self._models.detect(model, images, min(job.request.min_score for job in jobs))
+        found = await self._models.detect(kind[0], images, min(job.request.min_score for job in jobs))
         ended_s = self._clock.now_s()
         infer_ms = (ended_s - started_s) * 1e3
         if isinstance(found, str):
             if len(jobs) == 1:
                 self._finish(run, jobs[0], Refused(Refusal.FAILED, found), infer_ms)
             return found
-        self._latency.observe(model, bucket, len(jobs), ended_s - started_s, ended_s)
+        self._forecast.observe(kind, len(jobs), ended_s - started_s, ended_s)
         for job in jobs:
             self._queue.served(job, (ended_s - started_s) / len(jobs), ended_s)
         for job, detections in zip(jobs, found, strict=True):

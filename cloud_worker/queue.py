@@ -30,10 +30,10 @@ class ReadyGroup:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What a newcomer would meet: ``ahead_s`` until its turn, and the jobs that would give way to it."""
+    """What a newcomer would meet: ``ahead_s`` until its turn, and the jobs that are given up, for whatever reason."""
 
     ahead_s: float
-    give_way: tuple[tuple[Job, Drop], ...]
+    drops: tuple[tuple[Job, Drop], ...]
 
 
 class RequestQueue:
@@ -123,10 +123,10 @@ class RequestQueue:
 
     def ready_group(self) -> ReadyGroup | None:
         """The kind of the most urgent decoded job, and what else is decoded of it; None when nothing is."""
-        ready = [entry.job for entry in self._ordered() if entry.image is not None]
+        ready = [entry for entry in self._ordered() if entry.image is not None]
         if not ready:
             return None
-        jobs = tuple(job for job in ready if job.kind == ready[0].kind)
+        jobs = tuple(entry.job for entry in ready if entry.ticket.kind == ready[0].ticket.kind)
         return ReadyGroup(jobs, others_wait=len(jobs) < len(ready))
 
     def take(self, jobs: tuple[Job, ...], now_s: float) -> list[Image]:
@@ -149,7 +149,9 @@ class RequestQueue:
         return service.free_s + sum(service.together_s(kind, count) for kind, count in counts.items())
 
     def _ticket(self, job: Job) -> Ticket:
-        return Ticket(self._added, job.flow, job.kind, job.arrived_s, job.deadline_s, job.request.weight)
+        model, bucket = job.kind
+        kind = model, bucket.width, bucket.height  # plain values: the policy looks them up often
+        return Ticket(self._added, job.flow, kind, job.arrived_s, job.deadline_s, job.request.weight)
 
     def _ordered(self) -> list[_Entry]:
         return [self._entries[ticket.number] for ticket in self._agenda.ordered()]

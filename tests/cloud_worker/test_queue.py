@@ -119,7 +119,7 @@ def test_a_newcomer_of_a_camera_that_has_had_little_makes_another_give_way() -> 
         queue.add(each)
     queue.served(waiting[0], 0.1, 0.0)
     prospect = queue.prospect(job(3, 0.28, camera="yard"), service(), 0.0)
-    assert [each.request.seq for each, _ in prospect.give_way] == [2]
+    assert [each.request.seq for each, _ in prospect.drops] == [2]
     own = queue.prospect(job(3, 0.28), service(), 0.0)
     assert own == Prospect(pytest.approx(0.2), ()), "of the same camera the newcomer is refused: 300 ms for 280"
     assert len(queue) == 2
