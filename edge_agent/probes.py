@@ -32,6 +32,7 @@ class ProbedCircuit:
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
         self._sent_at_s: dict[bytes, float] = {}
+        self._counted_from_s = -math.inf
         self.sent = 0
         bulk.on_connect(self._connected)
 
@@ -62,7 +63,7 @@ class ProbedCircuit:
 
     def look_again(self) -> None:
         """A sign of life came: probes under way may have been lost before it, so another one is due at once."""
-        self._sent_at_s.clear()
+        self._counted_from_s = self._clock.now_s()
         self._breaker = self._breaker.probe_now(self._clock.now_s())
 
     async def _connected(self) -> None:
@@ -79,8 +80,9 @@ class ProbedCircuit:
         if self._breaker.closed or not self._bulk.state.connected:
             return math.inf
         self._forget_old()
-        at_s = self._breaker.next_probe_s(len(self._sent_at_s))
-        return min(self._sent_at_s.values()) + FORGET_S if at_s is None else at_s
+        unanswered_s = [at_s for at_s in self._sent_at_s.values() if at_s >= self._counted_from_s]
+        at_s = self._breaker.next_probe_s(len(unanswered_s))
+        return unanswered_s[0] + FORGET_S if at_s is None else at_s
 
     def _forget_old(self) -> None:
         oldest_s = self._clock.now_s() - FORGET_S

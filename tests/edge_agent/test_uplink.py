@@ -478,7 +478,7 @@ def test_every_question_ends_at_most_once_and_the_bound_holds(moves: list[tuple[
             silent = [r.seq for r in s.worker.requests if moves[r.seq][1] == "never"]
             assert sorted(ended + silent) == list(range(len(moves)))
             assert lane.in_flight == 0
-            assert lane.waiting is None
+            assert len(s.uplink.waiting) == 0
             assert s.uplink._flights == {}
 
     run_virtual(main())
@@ -657,6 +657,30 @@ def test_a_sign_of_life_from_a_worker_is_followed_by_a_probe_at_once() -> None:
             await s.worker.announce(1)
             await asyncio.sleep(0.001)
             assert s.uplink.circuit is Circuit.CLOSED
+
+    run_virtual(main())
+
+
+def test_the_echo_of_a_probe_from_before_a_sign_of_life_closes_the_circuit_too() -> None:
+    async def main() -> None:
+        async with live(never) as s:
+            s.worker.echo = held_back
+            await miss(s, 0, 1, 2)
+            sent = len(s.worker.probes)
+            s.worker.echo = swallowed
+            await s.worker.announce(1)
+            await asyncio.sleep(0.001)
+            assert len(s.worker.probes) == sent + 1
+            assert s.uplink.circuit is Circuit.PROBING
+            await asyncio.sleep(0.5)
+            assert s.uplink.circuit is Circuit.CLOSED
+
+    async def held_back(worker: Worker, message: Message) -> None:
+        await asyncio.sleep(0.4)
+        await returned(worker, message)
+
+    async def swallowed(worker: Worker, message: Message) -> None:
+        """Give no answer."""
 
     run_virtual(main())
 
