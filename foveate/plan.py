@@ -41,8 +41,19 @@ class WebSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """A modelled network between agent and broker: its name in ``pipeline/network/profiles.py``, and a seed."""
+
+    profile: str
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """A run. ``embedded`` None: the broker of ``mqtt`` is somebody else's. ``worker`` None: so are the workers."""
+    """A run. ``embedded`` None: the broker of ``mqtt`` is somebody else's. ``worker`` None: so are the workers.
+
+    ``network`` None: the one that there is.
+    """
 
     agent: AgentSettings
     mqtt: MqttSettings
@@ -51,6 +62,7 @@ class Plan:
     edge_model: EdgeModel = field(default_factory=EdgeModel)
     edge_light: EdgeModel | None = None
     web: WebSettings = field(default_factory=WebSettings)
+    network: NetworkSettings | None = None
     models_dir: Path | None = None
 
 

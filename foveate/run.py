@@ -32,6 +32,7 @@ from foveate.edge_models import load_edge_models
 from foveate.outputs import write_summary
 from foveate.plan import Outputs, Plan
 from foveate.progress import Progress
+from foveate.shaper import NetworkShaper
 from pipeline.errors import ConfigError, FoveateError, ModelError
 from pipeline.results import CameraState
 from pipeline.timing import MonotonicClock
@@ -54,9 +55,11 @@ class Run:
     def __init__(self, plan: Plan, outputs: Outputs, console: Console) -> None:
         self._plan, self._outputs, self._console = plan, outputs, console
         self._clock = MonotonicClock()
-        self._meters = {"agent": Meter(), "worker": Meter(), "broker": Meter()}
+        roles = ("agent", "worker", "broker", *(["network"] if plan.network is not None else []))
+        self._meters = {role: Meter() for role in roles}
         self._broker: EmbeddedBroker | None = None
         self._worker: WorkerProcess | None = None
+        self._shaper: NetworkShaper | None = None
         self._stopping = False
 
     async def go(self) -> int:
@@ -100,13 +103,17 @@ class Run:
             self._broker = EmbeddedBroker(plan.embedded.host, plan.embedded.port, plan.embedded.port_v3)
             stack.callback(self._broker.stop)
             await asyncio.to_thread(self._broker.start)
+        if plan.network is not None:
+            self._shaper = NetworkShaper(plan.network, plan.mqtt)
+            stack.callback(self._shaper.stop)
+            self._shaper.start()
         if plan.worker is not None:
             self._worker = WorkerProcess(WorkerOrder(plan.worker, plan.mqtt, plan.models_dir))
             stack.callback(self._worker.stop)
             self._worker.start()
 
     def _links(self) -> Links:
-        settings = self._plan.mqtt
+        settings = self._plan.mqtt if self._shaper is None else self._shaper.settings()
         # Our own broker on this machine may be asked often; others not.
         backoff = Backoff(first_s=0.5, most_s=2.0, spread=1.0) if self._plan.embedded else Backoff()
         agent = self._plan.agent.agent
@@ -120,6 +127,8 @@ class Run:
             tasks = [beside.create_task(self._sample(agent), name="meter")]
             if self._broker is not None:
                 tasks.append(beside.create_task(keep_alive("broker", self._broker, self._clock, lambda: False)))
+            if self._shaper is not None:
+                tasks.append(beside.create_task(keep_alive("network shaper", self._shaper, self._clock, lambda: False)))
             if self._worker is not None:
                 retire = partial(self._worker_is_hopeless, agent)
                 tasks.append(beside.create_task(keep_alive("worker", self._worker, self._clock, retire)))
@@ -155,6 +164,7 @@ class Run:
 
         web, plan = self._plan.web, self._plan
         broker = f"{plan.mqtt.host}:{plan.mqtt.port}" + (" (embedded)" if plan.embedded else "")
+        broker += f" over the modelled network {plan.network.profile}" if plan.network else ""
         source = AgentStatusSource(agent, broker, version("foveate"), self._clock)
 
         def listening(port: int) -> None:
@@ -198,13 +208,13 @@ class Run:
     def _measure(self, agent: Agent) -> None:
         readers = [pid for camera in agent.cameras for pid in camera.source.process_ids]
         self._meters["agent"].sample_self(readers)
-        for role, child in (("worker", self._worker), ("broker", self._broker)):
+        for role, child in (("worker", self._worker), ("broker", self._broker), ("network", self._shaper)):
             if child is not None and child.pid is not None:
                 self._meters[role].sample([child.pid])
 
     def _finish(self, agent: Agent) -> None:
         usage = {role: meter.usage() for role, meter in self._meters.items()}
-        result = summary.summary(agent.cameras, usage, agent.counters(), agent.record_fault)
+        result = summary.summary(agent.cameras, usage, agent.counters(), agent.record_fault, self._plan.network)
         try:
             if self._outputs.summary is not None:
                 write_summary(self._outputs.summary, result)

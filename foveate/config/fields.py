@@ -24,6 +24,7 @@ from edge_agent.settings import Polygon
 from foveate.config.faults import choose, without_credentials
 from foveate.config.polygons import MOST_SIDE_PX, POLYGON_SCHEMA, ROI_SCHEMA, read_mask, read_roi
 from pipeline.errors import ConfigError
+from pipeline.network.profiles import MAHIMAHI, profile
 from pipeline.transport.url import parse_broker_url
 from pipeline.wire.topics import camera_fault, level_fault
 
@@ -104,6 +105,17 @@ def _broker_url(text: str) -> str:
     return text
 
 
+def _network(text: str, info: ValidationInfo) -> str:
+    if text.startswith(MAHIMAHI):
+        files = text.removeprefix(MAHIMAHI).split(",")
+        text = MAHIMAHI + ",".join(str(_absolute(Path(file), info)) if file else "" for file in files)
+    try:
+        profile(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
 def read_secret(path: Path) -> str:
     """The secret in a file, without the line's end. Raises ValueError where there is none."""
     try:
@@ -150,6 +162,7 @@ Secret = Annotated[
 _Shown = PlainSerializer(without_credentials, return_type=str, when_used="json-unless-none")
 SourceText = Annotated[str, AfterValidator(_source), _Shown]
 BrokerUrlText = Annotated[str, AfterValidator(_broker_url), _Shown]
+NetworkName = Annotated[str, AfterValidator(_network)]
 IpAddress = Annotated[str, AfterValidator(_ip_address)]
 AnyPath = Annotated[Path, AfterValidator(_absolute)]
 SecretFile = Annotated[Path, AfterValidator(_absolute), AfterValidator(_secret_file)]

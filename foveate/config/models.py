@@ -12,6 +12,7 @@ from foveate.config.fields import (
     IpAddress,
     Keys,
     Level,
+    NetworkName,
     ReadableFile,
     Secret,
     SecretFile,
@@ -162,6 +163,17 @@ class WorkerKeys(Keys):
     )
 
 
+class NetworkKeys(Keys):
+    """A modelled network between the agent and its broker, to try things out; see `foveate run --network`."""
+
+    profile: NetworkName | None = key(
+        None,
+        "`wifi`, `lte`, `lte-weak`, `3g`, `step`, `outage`, `trace-vzw`, `trace-umts`, or `mahimahi:UP_FILE,DOWN_FILE`;"
+        " null for the network that there is",
+    )
+    seed: int = key(0, "Another one gives another course of delays, losses and generated traces", ge=0)
+
+
 class WebKeys(Keys):
     """The status page."""
 
@@ -182,5 +194,6 @@ class Configuration(Keys):
     models: ModelsKeys = key(ModelsKeys(), "The models")
     worker: WorkerKeys = key(WorkerKeys(), "The worker")
     web: WebKeys = key(WebKeys(), "The status page")
+    network: NetworkKeys = key(NetworkKeys(), "A modelled network to the broker")
     defaults: CameraKeys = key(CameraKeys(), "Keys for all cameras; a camera's own go first")
     cameras: tuple[CameraEntry, ...] = key((), "The cameras", max_length=1000)

@@ -22,7 +22,7 @@ from foveate.config.document import Document
 from foveate.config.fields import Keys, read_secret
 from foveate.config.load import Overrides, configure
 from foveate.config.models import CloudModelKeys, Configuration
-from foveate.plan import EdgeModel, EmbeddedBrokerSettings, Plan, WebSettings
+from foveate.plan import EdgeModel, EmbeddedBrokerSettings, NetworkSettings, Plan, WebSettings
 from pipeline.errors import ConfigError
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.change import ChangeSettings
@@ -59,6 +59,7 @@ def plan(configuration: Configuration) -> Plan:
         edge_model=_settings(EdgeModel, configuration.models.edge),
         edge_light=_settings(EdgeModel, light) if (light := configuration.models.edge_light) else None,
         web=web_settings(configuration),
+        network=network_settings(configuration),
         models_dir=configuration.models.dir,
     )
 
@@ -114,6 +115,12 @@ def web_settings(configuration: Configuration) -> WebSettings:
     web = configuration.web
     access = AccessSettings(web.host, _secret(web.token, web.token_file), web.allowed_hosts)
     return WebSettings(web.enabled, web.port, access)
+
+
+def network_settings(configuration: Configuration) -> NetworkSettings | None:
+    """The modelled network to the broker; None for the one that there is."""
+    network = configuration.network
+    return None if network.profile is None else NetworkSettings(network.profile, network.seed)
 
 
 def default_agent_name() -> str:

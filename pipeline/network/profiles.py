@@ -76,7 +76,7 @@ def profile(name: str, seed: int = 0) -> Profile:
         near = difflib.get_close_matches(name, PROFILES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(
-            f"there is no network {name!r}: {hint}choose one of {', '.join(PROFILES)}, or {MAHIMAHI}UP_FILE,DOWN_FILE."
+            f"There is no network {name!r}: {hint}choose one of {', '.join(PROFILES)}, or {MAHIMAHI}UP_FILE,DOWN_FILE."
         )
     return PROFILES[name](name, seed)
 
@@ -121,7 +121,7 @@ def _recorded(name: str, seed: int) -> Profile:
     files = name.removeprefix(MAHIMAHI).split(",")
     if len(files) > 2 or not all(files):
         raise ConfigError(
-            f"the network {name!r} names no traces: write {MAHIMAHI}UP_FILE or {MAHIMAHI}UP_FILE,DOWN_FILE."
+            f"The network {name!r} names no traces: write {MAHIMAHI}UP_FILE or {MAHIMAHI}UP_FILE,DOWN_FILE."
         )
     up = read_trace(Path(files[0]))
     down = read_trace(Path(files[1])) if len(files) > 1 else constant(MAHIMAHI_DOWN_MBIT_S * _MBIT_BYTES)

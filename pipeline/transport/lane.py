@@ -19,7 +19,7 @@ class Lane:
     def __init__(self, stream: Stream, clock: Clock) -> None:
         self._stream, self._clock = stream, clock
         self._coming: deque[tuple[float, int, Arrival]] = deque()
-        self._filled = asyncio.Event()
+        self._filled, self._emptied = asyncio.Event(), asyncio.Event()
         self._bytes = 0
 
     @property
@@ -38,6 +38,12 @@ class Lane:
         self._bytes += size_bytes
         self._filled.set()
 
+    async def room(self, most_bytes: int) -> None:
+        """Return once no more than so much is under way; for one caller."""
+        while self._bytes > most_bytes:
+            self._emptied.clear()
+            await self._emptied.wait()
+
     async def run(self) -> None:
         """Let things arrive, one after the other, until cancelled or until an arrival raises."""
         while True:
@@ -48,5 +54,6 @@ class Lane:
                 _, size_bytes, arrival = self._coming.popleft()
                 self._bytes -= size_bytes
                 await arrival()
+                self._emptied.set()
             self._filled.clear()
             await self._filled.wait()

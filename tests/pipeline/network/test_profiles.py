@@ -121,9 +121,9 @@ def test_recorded_traces_are_read_for_one_direction_or_for_both(tmp_path: Path) 
 
 
 def test_a_mistyped_name_is_told_with_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"there is no network 'lte-waek': did you mean 'lte-weak'\? choose one of"):
+    with pytest.raises(ConfigError, match=r"There is no network 'lte-waek': did you mean 'lte-weak'\? choose one of"):
         profile("lte-waek")
-    with pytest.raises(ConfigError, match="there is no network 'zzz': choose one of wifi, lte, lte-weak"):
+    with pytest.raises(ConfigError, match="There is no network 'zzz': choose one of wifi, lte, lte-weak"):
         profile("zzz")
 
 
