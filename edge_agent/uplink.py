@@ -1,8 +1,8 @@
 """The way to the cloud: requests out, answers in, never more than a bounded number under way.
 
 Requests go out on their own session, so that a picture never stands before a result. Per camera at most a set number
-is in flight; one more waits, and a newer one takes its place. What the way costs is measured, and a circuit breaker
-keeps requests from a way that is down and probes it.
+is in flight, and in all no more than the link takes soon; one more of each camera waits, and a newer one takes its
+place. What the way costs is measured, and a circuit breaker keeps requests from a way that is down and probes it.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from edge_agent.lanes import Flight, Lane
 from edge_agent.probes import ProbedCircuit
 from edge_agent.questions import Answer, AnswerListener, Question, fits, request_message
 from edge_agent.settings import UplinkSettings
-from edge_agent.steer import Outlook, round_trip
+from edge_agent.steer import Outlook, paced, round_trip
+from edge_agent.waiting import WaitingRoom, Way
 from edge_agent.workers import WorkerDirectory
-from pipeline.metrics.windows import Rate
-from pipeline.policies.breaker import Circuit, HoldBack
+from pipeline.policies.breaker import Circuit
 from pipeline.policies.path import PathEstimate
 from pipeline.policies.tokens import SharedBudget
 from pipeline.timing import Clock
@@ -35,44 +35,21 @@ _BUSY = frozenset({Refusal.QUEUE_FULL, Refusal.INFEASIBLE, Refusal.EXPIRED})
 """Refusals that say the worker has too much to do: the camera holds back for a while."""
 
 
-@dataclass(slots=True)
-class _Flight:
-    question: Question
-    sent_at_s: float
-    size_bytes: int
-    ahead_bytes: float
-    missed: bool = False
-    cut_off: bool = False
-    """Under way when the circuit opened: how long its answer takes says nothing of the way afterwards."""
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One camera's part of the uplink."""
-
-    listener: AnswerListener
-    weight: float
-    patient: bool
-    in_flight: int = 0
-    waiting: Question | None = None
-    hold: HoldBack = field(default_factory=HoldBack)
-    landed: asyncio.Event = field(default_factory=asyncio.Event)
-    rate: Rate = field(default_factory=lambda: Rate(10.0))
-
-
 class Uplink:
     """See the module. ``bulk`` carries requests, ``control`` brings replies and announcements."""
 
     def __init__(self, agent: str, settings: UplinkSettings, bulk: Transport, control: Transport, clock: Clock) -> None:
         self._agent, self._settings, self._bulk, self._clock = agent, settings, bulk, clock
-        self._lanes: dict[str, _Lane] = {}
-        self._flights: dict[bytes, _Flight] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._weights: dict[str, float] = {}
+        self._flights: dict[bytes, Flight] = {}
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
         # Raises ConfigError on a bad name now, not at the first request.
         self._circuit = ProbedCircuit(agent, settings, bulk, clock, self._circuit_changed)
         self._budget = self._full_budget()
         self.path = PathEstimate.holding(settings.probe_every_s)
         self._kick = asyncio.Event()
+        self.waiting = WaitingRoom()
         self.workers = WorkerDirectory()
         self.counters: Counter[str] = Counter()
         control.subscribe(topics.reply(agent), self._on_reply)
@@ -83,12 +60,12 @@ class Uplink:
 
         A ``patient`` camera's questions wait for their turn, for bytes and for a busy worker, and it with them.
         """
-        self._lanes[camera] = _Lane(listener, weight, patient)
+        self._lanes[camera], self._weights[camera] = Lane(listener, patient), weight
         self._budget = self._full_budget()
 
     def _full_budget(self) -> SharedBudget:
-        weights = {camera: lane.weight for camera, lane in self._lanes.items()}
-        return SharedBudget.full(self._settings.uplink_kbps, self._settings.burst_s, weights, self._clock.now_s())
+        settings = self._settings
+        return SharedBudget.full(settings.uplink_kbps, settings.burst_s, self._weights, self._clock.now_s())
 
     @property
     def circuit(self) -> Circuit:
@@ -111,13 +88,16 @@ class Uplink:
         request of the ``expected_bytes`` of its kind, or of the usual ones.
         """
         now_s, lane = self._clock.now_s(), self._lanes[camera]
-        self._budget = self._budget.at(now_s)
+        if not lane.patient:
+            self._budget = paced(self._budget, self.path, self._settings, self._weights, now_s)
         reason = self._obstacle(now_s)
         if not reason and not lane.patient and not lane.hold.allows(now_s):
             reason = "busy"
         tails = self.path.tails_ms(expected_bytes or {}, now_s, deviations)
-        tokens_bytes = None if lane.patient else self._budget.available_bytes(camera)
-        return Outlook(not reason, reason, tails, tokens_bytes, self.path)
+        tokens_bytes, fill = self._budget.available_bytes(camera), self._budget.fill(camera)
+        if lane.patient:  # it waits for bytes
+            tokens_bytes = fill = None
+        return Outlook(not reason, reason, tails, tokens_bytes, self.path, fill, self._settings.burst_s)
 
     def _obstacle(self, now_s: float) -> str:
         if not self._bulk.state.connected:
@@ -132,21 +112,23 @@ class Uplink:
         hindrance = await self._turn(lane, question) if lane.patient else self._held(lane)
         if hindrance:
             self._give_up(question, hindrance, shed=True)
-        elif lane.in_flight < self._settings.in_flight:
-            await self._send(lane, question)
+        elif lane.patient:
+            await self._send(question)
         else:
-            self._displace(lane, "displaced")
-            lane.waiting = question
+            self._drop_late()
+            self._displaced(self.waiting.put(question, self._clock.now_s()), "displaced")
+            await self._send_waiting()
+            if self.waiting:
+                self._kick.set()
 
-    def _held(self, lane: _Lane) -> str:
+    def _held(self, lane: Lane) -> str:
         return "" if lane.hold.allows(self._clock.now_s()) else "busy"
 
-    def _displace(self, lane: _Lane, reason: str) -> None:
-        displaced, lane.waiting = lane.waiting, None
-        if displaced is not None:
-            self._give_up(displaced, reason, shed=True)
+    def _displaced(self, question: Question | None, reason: str) -> None:
+        if question is not None:
+            self._give_up(question, reason, shed=True)
 
-    async def _turn(self, lane: _Lane, question: Question) -> str:
+    async def _turn(self, lane: Lane, question: Question) -> str:
         """Wait until a patient question may go; why it may not within half of its time, which others wait for too."""
         last_s = (self._clock.now_s() + question.settle_at_s) / 2
         while True:
@@ -163,8 +145,8 @@ class Uplink:
                 return "busy" if held_s == wait_s else "budget"
             await asyncio.sleep(max(0.01, wait_s))
 
-    async def _send(self, lane: _Lane, question: Question) -> None:
-        now_s = self._clock.now_s()
+    async def _send(self, question: Question) -> None:
+        lane, now_s = self._lanes[question.key.camera], self._clock.now_s()
         budget_ms = (question.settle_at_s - now_s) * 1000
         if not self._circuit.closed or budget_ms <= 1.0:
             late = self._circuit.closed
@@ -173,16 +155,18 @@ class Uplink:
         correlation = self._session + next(self._numbers).to_bytes(8, "big")
         message = request_message(question, self._agent, self._settings, correlation, budget_ms)
         size_bytes = len(message.payload)
-        self._flights[correlation] = _Flight(question, now_s, size_bytes, self.path.ahead_bytes(now_s))
+        self._flights[correlation] = Flight(question, now_s, size_bytes, self.path.ahead_bytes(now_s))
         lane.in_flight += 1
         status = await self._bulk.publish(message)
         if status is not PublishStatus.SENT:
             self._not_sent(correlation, status)
             return
+        p95_ms = self.path.p95_ms(now_s, size_bytes, question.kind)
         self.path = self.path.sent(size_bytes, now_s)
         self._budget = self._budget.at(now_s).take(question.key.camera, size_bytes)
+        self.waiting.sent(question.key.camera, size_bytes, self.path, now_s)
         lane.rate.add(now_s, size_bytes)
-        lane.listener.sent(question.key, size_bytes)
+        lane.listener.sent(question, size_bytes, p95_ms)
         self.counters["sent"] += 1
         self._kick.set()
 
@@ -238,7 +222,7 @@ class Uplink:
         network_ms = max(0.0, round_trip_ms - reply.total_ms)
         lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
 
-    def _refused(self, flight: _Flight, refusal: Refusal, now_s: float) -> None:
+    def _refused(self, flight: Flight, refusal: Refusal, now_s: float) -> None:
         down = refusal in _NO_ROUTE
         if down:
             self._circuit.refused()
@@ -248,10 +232,10 @@ class Uplink:
         lane = self._lanes[flight.question.key.camera]
         if refusal in _BUSY and not flight.missed:
             lane.hold = lane.hold.refused(now_s)
-            self._displace(lane, "busy")
+            self._displaced(self.waiting.withdraw(flight.question.key.camera, now_s), "busy")
         lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
 
-    def _land(self, flight: _Flight) -> None:
+    def _land(self, flight: Flight) -> None:
         """Free the place of a flight that has not been given up before."""
         if not flight.missed:
             lane = self._lanes[flight.question.key.camera]
@@ -266,6 +250,7 @@ class Uplink:
             now_s = self._clock.now_s()
             self._expire(now_s)
             await self._circuit.probe()
+            self._drop_late()
             await self._send_waiting()
             await self._until_next(now_s)
 
@@ -280,17 +265,25 @@ class Uplink:
             if now_s >= flight.question.settle_at_s + self._settings.late_s:
                 del self._flights[correlation]
 
+    def _way(self) -> Way:
+        return Way(self.path, sum(flight.size_bytes for flight in self._flights.values() if not flight.cut_off))
+
+    def _drop_late(self) -> None:
+        for question in self.waiting.drop_late(self._way(), self._clock.now_s()):
+            self._give_up(question, "too_late_to_send", shed=True)
+
+    def _may_send(self, camera: str) -> bool:
+        return self._lanes[camera].in_flight < self._settings.in_flight
+
     async def _send_waiting(self) -> None:
-        for lane in self._lanes.values():
-            if lane.waiting is not None and lane.in_flight < self._settings.in_flight:
-                question, lane.waiting = lane.waiting, None
-                await self._send(lane, question)
+        while (question := self.waiting.next(self._way(), self._may_send, self._clock.now_s())) is not None:
+            await self._send(question)
 
     async def _until_next(self, now_s: float) -> None:
         moments = [
             f.question.settle_at_s + (self._settings.late_s if f.missed else 0.0) for f in self._flights.values()
         ]
-        wake_at_s = min([*moments, self._circuit.probe_at_s()])
+        wake_at_s = min([*moments, self._circuit.probe_at_s(), self.waiting.look_again_at_s(self._way(), now_s)])
         wait_s = None if wake_at_s == math.inf else max(0.001, wake_at_s - now_s)
         with contextlib.suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.

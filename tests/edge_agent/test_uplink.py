@@ -141,9 +141,11 @@ class Camera:
         self.failures: list[tuple[int, str, bool]] = []
         self.last: Answer | None = None
         self.reopenings = 0
+        self.p95_ms: float | None = None
 
-    def sent(self, key: FrameKey, size_bytes: int) -> None:
-        self.sent_bytes[key.seq] = size_bytes
+    def sent(self, question: Question, size_bytes: int, p95_ms: float | None) -> None:
+        self.sent_bytes[question.key.seq] = size_bytes
+        self.p95_ms = p95_ms
 
     def answered(self, answer: Answer) -> None:
         self.answers.append((round(LoopClock().now_s(), 3), answer.question.key.seq))

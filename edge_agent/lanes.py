@@ -1,0 +1,33 @@
+"""What the uplink keeps of each camera, and of each request under way."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from edge_agent.questions import AnswerListener, Question
+from pipeline.metrics.windows import Rate
+from pipeline.policies.breaker import HoldBack
+
+
+@dataclass(slots=True)
+class Flight:
+    """A request under way. ``ahead_bytes`` were still on the way up when it was sent; ``missed``: its time is over."""
+
+    question: Question
+    sent_at_s: float
+    size_bytes: int
+    ahead_bytes: float
+    missed: bool = False
+    cut_off: bool = False
+    """Under way when the circuit opened: how long its answer takes says nothing of the way afterwards."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """One camera's part of the uplink. ``landed`` is set when a request of it is under way no more."""
+
+    listener: AnswerListener
+    patient: bool
+    in_flight: int = 0
+    hold: HoldBack = field(default_factory=HoldBack)
+    landed: asyncio.Event = field(default_factory=asyncio.Event)
+    rate: Rate = field(default_factory=lambda: Rate(10.0))
