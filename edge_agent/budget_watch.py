@@ -5,12 +5,11 @@ import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import astuple
-from datetime import timedelta
 
 from edge_agent.camera import Camera
 from edge_agent.publish import Publisher
 from pipeline.alerts import Alert
-from pipeline.policies.budgets import Breach, BudgetState, Limits, Verdict, judge, read
+from pipeline.policies.budgets import Breach, Budget, BudgetState, Limits, Verdict, judge, read
 from pipeline.policies.restraint import Restraint, Step, in_words, restraint
 from pipeline.timing import Clock, rfc3339, wall_time
 
@@ -28,12 +27,17 @@ class BudgetWatch:
     def __init__(self, cameras: Sequence[Camera], publisher: Publisher, clock: Clock, *, light: bool) -> None:
         self._cameras, self._publisher, self._clock, self._light = cameras, publisher, clock, light
         self._states = {camera.name: BudgetState() for camera in cameras}
+        self._since: dict[tuple[str, Budget], str] = {}
         self.alerts: deque[Alert] = deque(maxlen=ALERTS_KEPT)
         self.counters: Counter[str] = Counter()
 
     def state(self, camera: str) -> BudgetState:
         """Breaches and steps of a camera."""
         return self._states[camera]
+
+    def since(self, camera: str, budget: Budget) -> str:
+        """Since when a breached budget is, RFC 3339."""
+        return self._since[camera, budget]
 
     def restraint(self, camera: Camera) -> Restraint:
         """What is turned down for a camera."""
@@ -59,7 +63,7 @@ class BudgetWatch:
         verdict = judge(settings, self._limits(camera), state, readings, now_s)
         self._states[camera.name] = verdict.state
         self._set_levers(camera)
-        self._tell(camera, verdict, now_s)
+        self._tell(camera, verdict)
 
     def _limits(self, camera: Camera) -> Limits:
         settings = camera.settings
@@ -70,25 +74,25 @@ class BudgetWatch:
         now, levers = self.restraint(camera), camera.levers
         levers.sample_fps_most, levers.crop_scale_factor, levers.lambda_least, levers.light_model = astuple(now)
 
-    def _tell(self, camera: Camera, verdict: Verdict, now_s: float) -> None:
+    def _tell(self, camera: Camera, verdict: Verdict) -> None:
         taken = verdict.taken
         for breach in verdict.breached:
+            self._since[camera.name, breach.budget] = rfc3339(wall_time())
             step = taken[1] if taken is not None and taken[0].budget == breach.budget else None
-            self._alert(camera, breach, now_s, step)
+            self._alert(camera, breach, step)
         if taken is not None and taken[0] not in verdict.breached:
-            self._alert(camera, taken[0], now_s, taken[1])
+            self._alert(camera, taken[0], taken[1])
         for breach in verdict.cleared:
-            self._alert(camera, breach, now_s, cleared=True)
+            self._alert(camera, breach, cleared=True)
+            del self._since[camera.name, breach.budget]
         self.counters["budget_breaches"] += len(verdict.breached)
         self.counters["budget_steps"] += taken is not None
         self.counters["budget_steps_undone"] += verdict.undone is not None
         if verdict.undone is not None:
             _log.info("camera %s: one step of %s is taken back", camera.name, verdict.undone.action.value)
 
-    def _alert(
-        self, camera: Camera, breach: Breach, now_s: float, step: Step | None = None, *, cleared: bool = False
-    ) -> None:
-        now, budget = wall_time(), breach.budget
+    def _alert(self, camera: Camera, breach: Breach, step: Step | None = None, *, cleared: bool = False) -> None:
+        budget = breach.budget
         alert = Alert(
             camera=camera.name,
             segment=budget.segment,
@@ -96,10 +100,10 @@ class BudgetWatch:
             state="cleared" if cleared else "breached",
             p99_ms=None if breach.p99_ms is None else round(breach.p99_ms, 2),
             budget_ms=round(budget.budget_ms, 2),
-            since=rfc3339(now - timedelta(seconds=now_s - breach.since_s)),
+            since=self.since(camera.name, budget),
             action=None if step is None else step.action.value,
             detail=_detail(breach, step, self.restraint(camera), cleared=cleared),
-            at=rfc3339(now),
+            at=rfc3339(wall_time()),
         )
         self.alerts.append(alert)
         self._publisher.alert(alert)

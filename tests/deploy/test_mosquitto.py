@@ -72,9 +72,17 @@ async def test_under_the_access_list_a_question_and_its_answer_find_their_way(gu
 
 async def test_under_the_access_list_a_viewer_sees_what_is_published_and_no_picture(guarded: Guarded) -> None:
     agent, viewer = guarded.session("site-a"), guarded.session("viewer")
-    shown = listen(viewer, "foveate/+/result", "foveate/+/count/+", "foveate/+/state", "foveate/agent/+/available")
+    shown = listen(
+        viewer,
+        "foveate/+/result",
+        "foveate/+/count/+",
+        "foveate/+/state",
+        "foveate/+/alert",
+        "foveate/agent/+/available",
+    )
     spied = listen(viewer, "foveate/v1/req/+/+")
-    sent = [topics.result("gate"), topics.count("gate", "person"), topics.state("gate"), topics.available("site-a")]
+    sent = [topics.result("gate"), topics.count("gate", "person"), topics.state("gate"), topics.alert("gate")]
+    sent.append(topics.available("site-a"))
     async with running(agent, viewer):
         await agent.publish(Outgoing(topics.request("cloud", "nanodet-g"), b"picture"))
         for topic in sent:

@@ -16,7 +16,9 @@ from cloud_worker.settings import ServedModel, WorkerSettings
 from edge_agent.publish import RECORD_CAPACITY_BYTES, StateMessage
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.watch import WAITING_LINES
+from pipeline.alerts import Alert
 from pipeline.policies.offload import Why
+from pipeline.policies.restraint import Action
 from pipeline.results import CameraState, DropReason, Origin, Result, ResultDetection, Timings, decode_result
 from pipeline.transport.base import PublishStatus
 from pipeline.transport.settings import MqttSettings
@@ -34,6 +36,7 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "crops": Request,
     "detections": Reply,
     "beat": WorkerState,
+    "p99_ms": Alert,
     "since": StateMessage,
 }
 """What a message is, by a key that it alone has; the first that matches counts."""
@@ -89,6 +92,18 @@ def test_every_result_shown_fits_the_published_schema() -> None:
         parts = [value for value in msgspec.structs.asdict(result.timings_ms).values() if value is not None]
         assert result.timings_ms.total is not None
         assert sum(parts) <= 2 * result.timings_ms.total, "the parts are more than the whole"
+
+
+def test_every_alert_shown_fits_the_published_schema_and_every_field_and_action_is_explained() -> None:
+    validator = jsonschema.Draft202012Validator(msgspec.json.schema(Alert))
+    alerts = [text for _, text in blocks() if '"p99_ms"' in text]
+    assert alerts
+    for text in alerts:
+        validator.validate(json.loads(text))
+    start = MQTT.index("## An alert")
+    section = MQTT[start : MQTT.index("\n## ", start + 1)]
+    for name in (*Alert.__struct_fields__, *Action):
+        assert f"`{name}`" in section or f'"{name}"' in section, name
 
 
 def test_the_reply_shown_answers_the_request_shown() -> None:

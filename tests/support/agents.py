@@ -19,6 +19,7 @@ from edge_agent.capture.settings import CaptureSettings
 from edge_agent.pools import Inline, Pools
 from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
+from pipeline.alerts import Alert, decode_alert
 from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.ledger import LedgerSnapshot
@@ -249,6 +250,10 @@ class Stage:
     def drops(self) -> dict[str, int]:
         return {reason: count for reason, count in self.counts().drops.items() if count}
 
+    def alerts(self, camera: str = "gate") -> list[Alert]:
+        """What a subscriber hears of budgets."""
+        return [decode_alert(m.payload) for m in self.heard if m.topic == topics.alert(camera)]
+
     def states(self, camera: str = "gate") -> list[tuple[str, str]]:
         """State and reason of a camera, as a subscriber reads them; repetitions left out."""
         said = [m.payload for m in self.heard if m.topic == topics.state(camera)]
@@ -289,8 +294,11 @@ async def stage(
     uplink: UplinkSettings | None = None,
     broker_up: bool = True,
     image_s: float = 0.0,
+    light: SmallModel | None = None,
 ) -> AsyncIterator[Stage]:
-    """Set up an agent ``a1``; ``deeds`` None is a world without workers, ``image_s`` what the gate takes."""
+    """Set up an agent ``a1``; ``deeds`` None is a world without workers, ``image_s`` what the gate takes, ``light`` a
+    lighter small model, which takes as long as the other one.
+    """
     hub = MemoryHub()
     small = model or SmallModel(UNSURE_PERSON)
     settings = AgentSettings("a1", tuple(cameras) or (camera(),), uplink or UplinkSettings())
@@ -298,7 +306,7 @@ async def stage(
     waiting = iter(sources)
     kept = Kept()
     pools = Pools(VirtualRunner(lambda: image_s) if image_s else Inline(), VirtualRunner(lambda: small.run_s))
-    agent = Agent(settings, small, Links(bulk, control), pools, LoopClock(), lambda _: next(waiting), kept)
+    agent = Agent(settings, small, Links(bulk, control), pools, LoopClock(), lambda _: next(waiting), kept, light)
     cloud = Cloud(hub, deeds) if deeds is not None else None
     made = Stage(hub, agent, cloud, kept, list(sources), control, bulk)
     listener = MemoryTransport(hub, name="listener")
