@@ -67,6 +67,7 @@ class Analysis:
         detector, edge_model = context.small_model()
         found = await context.tools.pools.model.run(lambda: look(detector, work.frame, context.settings, work.region))
         entry = context.tracker.observe(key.seq, work.scene_s, found)
+        context.gate.tracks(entry)
         now_s = clock.now_s()
         edge_ms = (now_s - started_s) * 1000
         self._edge_ms = self._edge_ms.add(edge_ms, now_s)
@@ -88,16 +89,22 @@ class Analysis:
         outlook = context.tools.uplink.outlook(
             context.name, context.settings.offload.tail_deviations, self._expected_bytes
         )
+        now_s = context.tools.clock.now_s()
+        remaining_ms = (settle_at_s - now_s) * 1000
+        steering = context.steer.at(now_s, outlook, remaining_ms, context.levers)
+        places = candidates(entry, work.gated.motion, context.settings.candidates)
+        context.steer.offered([place.gain for place in places])
         return self._policy.decide(
             OffloadView(
-                candidates=candidates(entry, work.gated.motion, context.settings.candidates),
-                remaining_ms=(settle_at_s - context.tools.clock.now_s()) * 1000,
+                candidates=places,
+                remaining_ms=remaining_ms,
                 round_trip_ms=outlook.round_trip_ms,
                 expected_bytes=self._expected_bytes,
                 tokens_bytes=outlook.tokens_bytes,
                 since_full_frame_s=self._since_full_frame_s(work.scene_s),
-                reachable=outlook.reachable,
-                unreachable_reason=outlook.reason,
+                reachable=outlook.reachable and not steering.hindrance,
+                unreachable_reason=outlook.reason or steering.hindrance,
+                price_per_kb=steering.price_per_kb,
             )
         )
 
@@ -137,6 +144,7 @@ class Analysis:
         context, (layout, data) = self._context, drawn
         if decision.kind == "frame":
             self._full_frame_at_s = work.scene_s
+        context.steer.asked(len(decision.places), len(data))
         question = Question(
             key=work.frame.key,
             kind=decision.kind,

@@ -16,13 +16,16 @@ from edge_agent.gate import Gate
 from edge_agent.intake import Intake
 from edge_agent.levers import Levers
 from edge_agent.output import Output
-from edge_agent.questions import Answer
+from edge_agent.questions import Answer, Question
 from edge_agent.resolve import Phase, Resolver
 from edge_agent.settings import CameraSettings
+from edge_agent.steer import Steer
+from edge_agent.tracking.history import analysed_answer
 from pipeline.channels import Channel, Overflow
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
+from pipeline.policies.fallback import wait
 from pipeline.results import CameraState, DropReason, Origin, Timings
 from pipeline.timing import wall_time
 
@@ -47,6 +50,7 @@ class Camera:
             resolver=Resolver(tools.settle_margin_s),
             patient=not source.live,
             stills=source.stills,
+            steer=Steer(settings.steering),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self._work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow)
@@ -78,6 +82,11 @@ class Camera:
         """What is turned down for it; a new value after each ``renew``."""
         return self._context.levers
 
+    @property
+    def steer(self) -> Steer:
+        """What it holds to when it asks the cloud; a new value after each ``renew``."""
+        return self._context.steer
+
     async def run(self) -> Ended | None:
         """Run until the source ends; returns how it ended. Cancelling stops at once and counts what was under way."""
         try:
@@ -97,10 +106,15 @@ class Camera:
         self.ended = ended
         return ended
 
-    def sent(self, key: FrameKey, size_bytes: int) -> None:
-        """Note what a frame's question has cost."""
+    def sent(self, question: Question, size_bytes: int, p95_ms: float | None) -> None:
+        """Note what a frame's question has cost, and how long its answer is waited for."""
+        context = self._context
         self.board.bytes_up += size_bytes
-        self._context.resolver.update(key, phase=Phase.ASKED, bytes_up=size_bytes)
+        # Whoever reads a file as fast as it goes would rather wait than do without the answer.
+        likely_ms = None if context.patient else p95_ms
+        until = wait(context.tools.clock.now_s(), question.settle_at_s, likely_ms, context.settings.wait)
+        if context.resolver.update(question.key, phase=Phase.ASKED, bytes_up=size_bytes, wait=until):
+            context.changed.set()
 
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
@@ -132,6 +146,8 @@ class Camera:
         parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
         looked_at = regions_xyxy(Layout(size, question.crops))
         cloud = context.wanted(merge_crops(parts, looked_at))
+        if question.kind == "frame":
+            context.steer.compared(analysed_answer(entry, size, context.settings.tracker), cloud)
         context.tracker.correct(question.key.seq, fuse(entry.seen.detections, cloud, looked_at))
 
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:

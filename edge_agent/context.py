@@ -13,6 +13,7 @@ from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
 from edge_agent.resolve import Phase, Resolver
 from edge_agent.settings import CameraSettings
+from edge_agent.steer import Steer
 from edge_agent.tracking.history import Tracker
 from edge_agent.uplink import Uplink
 from pipeline.detections import Detections
@@ -86,6 +87,7 @@ class Context:
     resolver: Resolver
     patient: bool
     stills: bool
+    steer: Steer
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)

@@ -9,7 +9,9 @@ from edge_agent.tracking.tracks import TrackerSettings
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.budgets import BudgetSettings
 from pipeline.policies.change import ChangeSettings
+from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.offload import OffloadSettings
+from pipeline.policies.steering import SteeringSettings
 
 Mode = Literal["adaptive", "edge_only", "cloud_only"]
 Polygon = tuple[tuple[float, float], ...]
@@ -30,6 +32,9 @@ class ImageSettings:
 class CameraSettings:
     """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class.
 
+    At most ``sample_fps`` frames per second are analysed; with adaptive ``sampling`` down to ``least_fps`` of them while
+    what is tracked moves slowly.
+
     ``deadline_ms`` counts from capture. A file that is read as fast as it can be has no time of its own to be late
     in: its frames wait up to ``patience_ms`` for the cloud instead.
     """
@@ -38,6 +43,8 @@ class CameraSettings:
     capture: CaptureSettings
     title: str = ""
     sample_fps: float = 5.0
+    least_fps: float = 1.0
+    sampling: Literal["adaptive", "fixed"] = "adaptive"
     change_detection: Literal["adaptive", "uniform"] = "adaptive"
     deadline_ms: float = 200.0
     patience_ms: float = 10_000.0
@@ -54,6 +61,8 @@ class CameraSettings:
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     mosaic: MosaicSettings = field(default_factory=MosaicSettings)
     images: ImageSettings = field(default_factory=ImageSettings)
+    wait: WaitSettings = field(default_factory=WaitSettings)
+    steering: SteeringSettings = field(default_factory=SteeringSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ class UplinkSettings:
     """The way to the cloud. ``uplink_kbps`` None is no limit; ``in_flight`` requests per camera at most.
 
     ``min_score`` is what the larger model must reach for a detection; ``late_s`` is how long a late answer is still
-    of use.
+    of use. No more than ``bandwidth_share`` of what the link is estimated to carry is used (0: no such limit).
     """
 
     tier: str = "cloud"
@@ -73,6 +82,7 @@ class UplinkSettings:
     late_s: float = 2.0
     misses_to_open: int = 3
     probe_every_s: float = 1.0
+    bandwidth_share: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
