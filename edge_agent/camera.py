@@ -53,7 +53,7 @@ class Camera:
             steer=Steer(settings.steering),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
-        self._work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow)
+        self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)
 
     def renew(self, source: VideoSource) -> None:
         """Begin again after a fault, with nothing left but the counts; a new epoch tells the frames apart."""
@@ -91,14 +91,14 @@ class Camera:
         """Run until the source ends; returns how it ended. Cancelling stops at once and counts what was under way."""
         try:
             async with asyncio.TaskGroup() as stages:
-                analysis = Analysis(self._context, self._work)
+                analysis = Analysis(self._context, self.work)
                 stages.create_task(analysis.run(), name=f"{self.name}/analysis")
                 catching_up = stages.create_task(CatchUp(self._context, analysis).run(), name=f"{self.name}/catch_up")
                 stages.create_task(Output(self._context).run(), name=f"{self.name}/output")
-                ended = await Intake(self._context, self.source, self._work).run()
+                ended = await Intake(self._context, self.source, self.work).run()
                 self._context.captured_all = True
                 catching_up.cancel()
-                await self._work.close()
+                await self.work.close()
                 self._context.changed.set()
         finally:
             self.board.ledger.drop_open(DropReason.STOPPED)

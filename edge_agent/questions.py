@@ -42,8 +42,8 @@ class AnswerListener(Protocol):
     settled by the camera's own clock, and its answer may still come late.
     """
 
-    def sent(self, key: FrameKey, size_bytes: int) -> None:
-        """The question is on its way; ``size_bytes`` is the whole payload."""
+    def sent(self, question: Question, size_bytes: int, p95_ms: float | None) -> None:
+        """The question is on its way; ``size_bytes`` is the whole payload, an answer is likely within ``p95_ms``."""
         ...
 
     def answered(self, answer: Answer) -> None: ...

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
+from pipeline.policies.fallback import DEADLINE, Wait
 from pipeline.results import Origin
 
 
@@ -38,7 +39,9 @@ class FrameTimings:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A frame on its way to its one answer. ``scene_s`` is its time for sampling and tracking."""
+    """A frame on its way to its one answer. ``scene_s`` is its time for sampling and tracking, ``wait`` how long its
+    answer is waited for once it has been asked about.
+    """
 
     key: FrameKey
     size: Size
@@ -52,6 +55,7 @@ class Pending:
     ready_at_s: float | None = None
     timings: FrameTimings = field(default_factory=FrameTimings)
     bytes_up: int = 0
+    wait: Wait | None = None
     edge_model: str | None = None
     cloud_model: str | None = None
 
@@ -67,7 +71,7 @@ class Settlement:
 class Resolver:
     """The frames of one camera that have no answer yet, in order of capture.
 
-    ``margin_s`` before its deadline a frame is settled with what is there.
+    ``margin_s`` before its deadline, or when the wait for its answer is over, a frame is settled with what is there.
     """
 
     def __init__(self, margin_s: float) -> None:
@@ -101,7 +105,7 @@ class Resolver:
             pending = self._pending[self._frames[0]]
             if pending.phase in (Phase.CARRIED, Phase.SETTLED):
                 out.append(Settlement(pending, late=False))
-            elif now_s >= pending.deadline_s - self._margin_s:
+            elif now_s >= self._settle_at_s(pending):
                 out.append(Settlement(_by_the_clock(pending), late=True))
             else:
                 break
@@ -112,7 +116,15 @@ class Resolver:
         """The moment at which the first frame must be settled; None without frames."""
         if not self._frames:
             return None
-        return self._pending[self._frames[0]].deadline_s - self._margin_s
+        return self._settle_at_s(self._pending[self._frames[0]])
+
+    def _settle_at_s(self, pending: Pending) -> float:
+        """When a frame whose turn it is goes out with what is there. While one before it holds it back, it goes on
+        waiting for its answer: giving up would win nothing.
+        """
+        last_s = pending.deadline_s - self._margin_s
+        asked = pending.wait if pending.phase is Phase.ASKED else None
+        return last_s if asked is None else min(last_s, asked.until_s)
 
 
 def _by_the_clock(pending: Pending) -> Pending:
@@ -120,5 +132,6 @@ def _by_the_clock(pending: Pending) -> Pending:
     if pending.phase is Phase.LOOKED:
         return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_SHED, reason="not_asked_in_time")
     if pending.phase is Phase.ASKED:
-        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason="cloud_late")
+        reason = DEADLINE if pending.wait is None else pending.wait.reason
+        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason=reason)
     return replace(pending, phase=Phase.SETTLED, origin=Origin.CARRIED, reason="edge_late")

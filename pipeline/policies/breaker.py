@@ -18,8 +18,8 @@ class Breaker:
 
     It opens after ``misses_to_open`` misses in a row, or at once where the link takes no more. From then on a probe is
     due at once and every ``probe_every_s``, never more than ``probes_most`` of them unanswered. An echo closes it, on
-    trial: it shows that the way is open and not that the model answers, so one miss is enough to open it again. Then, and
-    wherever somebody did reply, the way was open all along, and the first probe waits its time.
+    trial: it shows that the way is open and not that the model answers, so one miss is enough to open it again. Then,
+    and wherever somebody did reply, the way was open all along, and the first probe waits its time.
     """
 
     misses_to_open: int = 3
@@ -63,17 +63,14 @@ class Breaker:
         """The breaker after a reply that is of no use, or says that there will be no answer."""
         return self._failed(now_s, self.probe_every_s)
 
-    def opened(self, now_s: float) -> "Breaker":
-        """The breaker after the link would take no more: what is sent now would be old when it arrives."""
-        return self._opened(now_s, 0.0)
-
     def _failed(self, now_s: float, wait_s: float) -> "Breaker":
         misses = self.misses + 1
-        if self.closed and misses < self.misses_to_open and not self.on_trial:
-            return replace(self, misses=misses)
-        return replace(self, misses=misses)._opened(now_s, wait_s)
+        if self.closed and (misses >= self.misses_to_open or self.on_trial):
+            return replace(self.opened(now_s, wait_s), misses=misses)
+        return replace(self, misses=misses)
 
-    def _opened(self, now_s: float, wait_s: float) -> "Breaker":
+    def opened(self, now_s: float, wait_s: float = 0.0) -> "Breaker":
+        """The breaker after the link would take no more: what is sent now would be old when it arrives."""
         if not self.closed:
             return self
         wait_s = self.probe_every_s if self.on_trial else wait_s

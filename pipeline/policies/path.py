@@ -13,6 +13,7 @@ from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.link_fit import LEAST_MS_PER_KB, LinkFit
 
 _RECENT = 32
+_P95_LEAST = 8
 _USUAL_GAIN = 1 / 8
 
 
@@ -149,10 +150,11 @@ class PathEstimate:
 
     def p95_ms(self, now_s: float, size_bytes: float | None = None, kind: str = "mosaic") -> float | None:
         """The 95th percentile of round trips: that of the recent ones, as far from their forecasts, for this size
-        (the usual one where left out). None where there is no forecast or nothing to compare with.
+        (the usual one where left out). None where there is no forecast, where nothing recent is known of what a worker
+        takes for this kind, or where too few round trips are there to compare with.
         """
         forecast = self.forecast(self.usual_bytes if size_bytes is None else size_bytes, now_s, kind)
-        if forecast is None or not self.recent_ms:
+        if forecast is None or len(self.recent_ms) < _P95_LEAST or self._cloud_ms(kind, now_s) is None:
             return None
         rank = math.ceil(0.95 * len(self.recent_ms)) - 1
         return max(0.0, forecast.mean_ms + sorted(self.recent_ms)[rank])
