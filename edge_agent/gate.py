@@ -1,5 +1,6 @@
 """The gate of one camera: is the frame due, is it worth a look, and where did something move?"""
 
+from collections import deque
 from dataclasses import dataclass
 
 import cv2
@@ -7,10 +8,13 @@ import numpy as np
 
 from edge_agent.region_of_interest import RegionOfInterest, bind
 from edge_agent.settings import CameraSettings
+from edge_agent.tidings import Tidings, tidings
+from edge_agent.tracking.history import Entry
+from edge_agent.tracking.tracks import Tracks, predict
 from pipeline.frames import Frame, Image
 from pipeline.geometry import BoxArray, Size
-from pipeline.policies.change import AdaptiveChange, ChangeDetector, NoChangeDetection
-from pipeline.policies.sampler import TokenClock
+from pipeline.policies.change import NOTHING_EXPECTED, AdaptiveChange, ChangeDetector, Expected, NoChangeDetection
+from pipeline.policies.sampler import AdaptiveRate, RateSettings, TokenClock
 
 BASELINE_EVERY = 10
 """One frame in so many is encoded whole, to know what sending every frame would cost."""
@@ -26,14 +30,26 @@ class Gated:
     motion: BoxArray
 
 
+_AWAITED_TIDINGS = 16
+"""Analysed frames that the next look still has to take in; older ones give way."""
+
+
 class Gate:
-    """Made for frames of one size; ``look`` is made anew when the size changes."""
+    """Made for frames of one size; ``look`` is made anew when the size changes.
+
+    ``look`` runs on another thread than ``tracks``: what ``tracks`` brings waits for the next look.
+    """
 
     def __init__(self, settings: CameraSettings) -> None:
         self._settings = settings
         self._sampler = TokenClock(settings.sample_fps)
+        self._rate: AdaptiveRate | None = None
+        if settings.sampling == "adaptive":
+            self._rate = AdaptiveRate(RateSettings(settings.sample_fps, settings.least_fps))
         self._size: Size | None = None
         self._change: ChangeDetector | None = None
+        self._heard: deque[tuple[float, Tidings]] = deque(maxlen=_AWAITED_TIDINGS)
+        self._tracks: Tracks | None = None
         self.region: RegionOfInterest | None = None
 
     def fit(self, size: Size) -> RegionOfInterest:
@@ -42,19 +58,37 @@ class Gate:
             self.region = bind(self._settings.roi, self._settings.masks, size)
             kind = AdaptiveChange if self._settings.change_detection == "adaptive" else NoChangeDetection
             self._change = kind(self._settings.change, self.region.mask)
-            self._size = size
+            self._size, self._tracks = size, None
         return self.region
 
-    def due(self, scene_s: float) -> bool:
-        """Whether the frame's turn has come."""
-        return self._sampler.take(scene_s).due
+    def due(self, scene_s: float, most_fps: float | None = None) -> bool:
+        """Whether the frame's turn has come, at no more than ``most_fps`` frames per second."""
+        return self._sampler.take(scene_s, most_fps).due
 
     def look(self, image: Image, scene_s: float) -> Gated:
         """Change and motion on a frame that is due; CPU work. ``fit`` comes first."""
-        if self._change is None:
+        change = self._change
+        if change is None:
             raise RuntimeError("fit() was not called before look()")
-        decision = self._change.look(image, scene_s)
+        while self._heard:
+            at_s, heard = self._heard.popleft()
+            change.learn(at_s, heard.news)
+            if self._rate is not None:
+                self._rate.observe(heard.speed_widths_s, heard.births, at_s)
+        decision = change.look(image, scene_s, self._expected(scene_s))
         return Gated(decision.keep, decision.reason, decision.motion)
+
+    def tracks(self, entry: Entry) -> None:
+        """Hear what the analysis of a frame that was kept has shown."""
+        self._heard.append((entry.at_s, tidings(entry, self._settings.tracker)))
+        self._tracks = entry.after.tracks
+
+    def _expected(self, scene_s: float) -> Expected:
+        tracks = self._tracks
+        if tracks is None or scene_s < tracks.at_s:
+            return NOTHING_EXPECTED
+        places = predict(tracks, scene_s, self._settings.tracker).boxes.xyxy
+        return Expected(places, 0.0 if self._rate is None else 1.0 / self._rate.rate_fps)
 
 
 def jpeg(image: Image, quality: int) -> bytes:

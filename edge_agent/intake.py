@@ -117,7 +117,7 @@ class Intake:
         started_s = context.tools.clock.now_s()
         timings = FrameTimings(wait_ms=(started_s - frame.captured_at_s) * 1000)
         self._note_baseline(frame)
-        if not (self._source.stills or context.gate.due(scene_s)):
+        if not (self._source.stills or context.gate.due(scene_s, context.levers.sample_fps_most)):
             self._pend(frame, scene_s, Phase.CARRIED, "not_due", timings)
             return
         # Admitted before the gate looks, so that the clock settles it (as edge_late) also where the gate is slow.

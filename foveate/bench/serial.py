@@ -75,7 +75,8 @@ class SerialLoop:
         work = self._work.get(seq, NO_WORK)
         if not gated.keep or not work.analysed:
             return self._result(frame, None, Origin.CARRIED, gated.reason)
-        self._tracker.observe(seq, scene_s, look(self._edge, frame, self._settings, self._gate.fit(frame.size)))
+        found = look(self._edge, frame, self._settings, self._gate.fit(frame.size))
+        self._gate.tracks(self._tracker.observe(seq, scene_s, found))
         decision = self._decide(self._entry(seq), gated.motion, work)
         if decision.kind == "none":
             return self._result(frame, self._entry(seq), Origin.EDGE, decision.reason)

@@ -34,9 +34,16 @@ class ChangeKeys(Keys):
     noise_factor: float = key(_CHANGE.noise_factor, "The same in multiples of the noise; the greater counts", gt=0)
     most_levels: float = key(_CHANGE.most_levels, "Grey levels that are always enough, however noisy", gt=0, le=255)
     least_area: float = key(_CHANGE.least_area, "Share of the picture one moving thing must cover", gt=0, le=1)
+    learn: bool = key(_CHANGE.learn, "Learn that share from what looks have shown, starting from least_area")
+    audit_share: float = key(
+        _CHANGE.audit_share, "Share of the unchanged frames analysed all the same, to learn from", ge=0, le=1
+    )
     max_gap_s: float = key(_CHANGE.max_gap_s, "A frame is analysed at the latest after this", gt=0)
     global_share: float = key(_CHANGE.global_share, "Share changed at once that means a new scene", gt=0, le=1)
     idle_share: float = key(_CHANGE.idle_share, "With fewer idle frames than this, sampling is uniform", ge=0, le=1)
+    storm_fps: float = key(
+        _CHANGE.storm_fps, "Frames analysed per second while changes come from everywhere", gt=0, le=1000
+    )
     learn_rate: float = key(_CHANGE.learn_rate, "How fast the background is learned where all is still", gt=0, le=1)
     learn_rate_moving: float = key(_CHANGE.learn_rate_moving, "The same where something moves", ge=0, le=1)
 
@@ -124,6 +131,10 @@ class CameraKeys(Keys):
     reconnect_most_s: float = key(_CAPTURE.reconnect_most_s, "Longest pause; it doubles up to this", gt=0, le=3600)
     pixel_limit: int = key(_CAPTURE.pixel_limit, "Pictures with more pixels are refused", ge=1)
     sample_fps: float = key(_CAMERA.sample_fps, "Frames analysed per second, at most", gt=0, le=1000)
+    sampling: Literal["adaptive", "fixed"] = key(
+        _CAMERA.sampling, "Fewer frames while what is tracked moves slowly (adaptive), or always the full rate (fixed)"
+    )
+    least_fps: float = key(_CAMERA.least_fps, "Lowest rate of adaptive sampling", gt=0, le=1000)
     change_detection: Literal["adaptive", "uniform"] = key(
         _CAMERA.change_detection, "Analyse what changed (adaptive), or every sampled frame (uniform)"
     )
