@@ -40,16 +40,20 @@ app.add_typer(foveate.models.cli.app, name="model")
 app.add_typer(foveate.config.cli.app, name="config")
 app.add_typer(foveate.bench.cli.app, name="bench")
 
+Sources = Annotated[
+    list[str] | None, typer.Argument(metavar="SOURCE...", help="rtsp://..., a file, a folder, device:0, synthetic:")
+]
 ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration, for example foveate.yaml.")]
 BrokerUrl = Annotated[str | None, typer.Option("--broker", help="mqtt://host:port of a broker that runs already.")]
+NetworkName = Annotated[
+    str | None, typer.Option(help="Reach the broker as over this network: wifi, lte, lte-weak, 3g, outage, ...")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log what happens.")]
 
 
 @app.command()
 def run(  # noqa: PLR0913 - one parameter per option
-    sources: Annotated[
-        list[str] | None, typer.Argument(metavar="SOURCE...", help="rtsp://..., a file, a folder, device:0, synthetic:")
-    ] = None,
+    sources: Sources = None,
     config: ConfigFile = None,
     broker: BrokerUrl = None,
     realtime: Annotated[bool, typer.Option("--realtime", help="Play files by their own time, like a camera.")] = False,
@@ -59,9 +63,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     uplink_kbps: Annotated[float | None, typer.Option(help="Uplink budget in kbit/s.")] = None,
     objects: Annotated[list[str] | None, typer.Option("--object", help="Only this class; may be repeated.")] = None,
     publish: Annotated[str | None, typer.Option(help="analysed or all: which frames' results go to MQTT.")] = None,
-    network: Annotated[
-        str | None, typer.Option(help="Reach the broker as over this network: wifi, lte, 3g, outage, ...")
-    ] = None,
+    network: NetworkName = None,
     network_seed: Annotated[int | None, typer.Option(help="Another course of that network's chances.")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the embedded broker.")] = None,
     web_port: Annotated[int | None, typer.Option(help="Port of the status page; 0 for a free one.")] = None,
@@ -73,9 +75,7 @@ def run(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Point it at a camera or a file: results over MQTT and on a status page, with all that is needed in one run."""
     overrides: Overrides = {
-        "broker.url": broker,
-        "broker.embedded.port": port,
-        "broker.embedded.port_v3": None if port is None or port > 65_534 else port + 1,
+        **_broker_keys(broker, port),
         "uplink.uplink_kbps": uplink_kbps,
         "network.profile": network,
         "network.seed": network_seed,
@@ -144,6 +144,14 @@ def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result or a
     if what not in messages:
         raise ConfigError(f"there is no schema of {what!r}: there is one of {' and one of '.join(messages)}.")
     typer.echo(json.dumps(msgspec.json.schema(messages[what]), indent=2))
+
+
+def _broker_keys(url: str | None, port: int | None) -> Overrides:
+    return {
+        "broker.url": url,
+        "broker.embedded.port": port,
+        "broker.embedded.port_v3": None if port is None or port > 65_534 else port + 1,
+    }
 
 
 def _check_present(sources: list[str]) -> None:

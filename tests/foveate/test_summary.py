@@ -10,6 +10,7 @@ from rich.console import Console
 
 from edge_agent.board import Board
 from foveate.children import Usage
+from foveate.plan import NetworkSettings
 from foveate.summary import show, summary
 from pipeline.frames import FrameKey
 from pipeline.policies.budgets import BudgetSettings, SlaSettings
@@ -126,6 +127,15 @@ def test_results_that_the_record_lacks_are_told_with_their_reason() -> None:
     assert found["counters"] == {"record_lost": 7, "uplink_missed": 2}
     assert "7 results were not written: No space left on device" in shown(found)
     assert "not written" not in shown(summary([camera("a", ["edge"])], USAGE, {"record_lost": 0}))
+
+
+def test_a_modelled_network_is_told_and_no_other() -> None:
+    found = summary([camera("a", ["edge"])], USAGE, {}, network=NetworkSettings("lte", 7))
+    assert found["network"] == {"profile": "lte", "seed": 7}
+    assert "modelled: lte, seed 7" in shown(found)
+    plain = summary([camera("a", ["edge"])], USAGE, {})
+    assert plain["network"] is None
+    assert "modelled" not in shown(plain)
 
 
 def test_people_read_the_same_figures() -> None:
