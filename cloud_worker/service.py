@@ -28,7 +28,7 @@ from pipeline.timing import Clock
 from pipeline.transport.base import Message, Outgoing, Transport
 from pipeline.wire import topics
 from pipeline.wire.codec import decode_echo
-from pipeline.wire.messages import Echo, Refusal, WorkerModel, WorkerState
+from pipeline.wire.messages import Echo, QueueFigures, Refusal, WorkerModel, WorkerState
 
 REPLY_EXPIRY_S = 5
 """A reply later than this helps nobody's tracks."""
@@ -99,6 +99,7 @@ class WorkerService:
 
     def worker_state(self) -> WorkerState:
         """The state as announced; the announcer adds the heartbeat."""
+        flow = self._queue.flow(self._clock.now_s())
         p95_s = [p95 for name in self._detectors if (p95 := self._batcher.infer_p95_s(name)) is not None]
         return WorkerState(
             worker=self._settings.worker,
@@ -110,6 +111,11 @@ class WorkerService:
             infer_ms_p95=max(p95_s) * 1e3 if p95_s else None,
             served=self._answered,
             refused=dict(self._refused),
+            queue=QueueFigures(
+                arrivals_per_s=flow.arrivals_per_s,
+                wait_ms=None if flow.wait_s is None else flow.wait_s * 1e3,
+                mean_length=flow.mean_length,
+            ),
         )
 
     def statistics(self) -> WorkerStatistics:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from pipeline.metrics.little import QueueFlow, QueueMeter
+from pipeline.timing import Clock
+
 T = TypeVar("T")
 
 
@@ -39,16 +42,17 @@ class Channel(Generic[T]):
     """A bounded first-in, first-out channel.
 
     ``send`` returns the item that found no room (the displaced or the refused one), or None. After ``close`` the
-    remaining items can still be received; then ``receive`` raises ``Closed``.
+    remaining items can still be received; then ``receive`` raises ``Closed``. With a ``clock`` it is metered: ``flow``.
     """
 
-    def __init__(self, name: str, capacity: int, overflow: Overflow) -> None:
+    def __init__(self, name: str, capacity: int, overflow: Overflow, clock: Clock | None = None) -> None:
         if capacity < 1:
             raise ValueError(f"channel {name}: capacity {capacity}, must be at least 1")
         self._name = name
         self._capacity = capacity
         self._overflow = overflow
-        self._items: deque[T] = deque()
+        self._clock, self._meter = clock, QueueMeter()
+        self._items: deque[tuple[T, float]] = deque()
         self._changed = asyncio.Condition()
         self._closed = False
         self._received = 0
@@ -56,6 +60,14 @@ class Channel(Generic[T]):
 
     def statistics(self) -> ChannelStatistics:
         return ChannelStatistics(self._name, self._capacity, len(self._items), self._received, self._displaced)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def flow(self) -> QueueFlow | None:
+        """What has gone through lately, for Little's law; None without a clock."""
+        return None if self._clock is None else self._meter.flow(self._clock.now_s())
 
     def __len__(self) -> int:
         return len(self._items)
@@ -73,8 +85,10 @@ class Channel(Generic[T]):
                 self._displaced += 1
                 if self._overflow is Overflow.REFUSE:
                     return item
-                rejected = self._items.popleft()
-            self._items.append(item)
+                rejected = self._take()
+            now_s = self._now_s()
+            self._items.append((item, now_s))
+            self._meter.arrived(now_s)
             self._changed.notify_all()
             return rejected
 
@@ -85,7 +99,7 @@ class Channel(Generic[T]):
                 if self._closed:
                     raise Closed(self._name)
                 await self._changed.wait()
-            item = self._items.popleft()
+            item = self._take()
             self._changed.notify_all()
             return item
 
@@ -94,3 +108,12 @@ class Channel(Generic[T]):
         async with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+    def _take(self) -> T:
+        item, since_s = self._items.popleft()
+        now_s = self._now_s()
+        self._meter.left(now_s, now_s - since_s)
+        return item
+
+    def _now_s(self) -> float:
+        return 0.0 if self._clock is None else self._clock.now_s()

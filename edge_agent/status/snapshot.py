@@ -4,6 +4,8 @@ from typing import Protocol
 
 import msgspec
 
+from pipeline.alerts import Alert
+
 
 class Percentiles(msgspec.Struct, frozen=True):
     """P50 and P99 in milliseconds over the last minute; null without samples."""
@@ -11,6 +13,28 @@ class Percentiles(msgspec.Struct, frozen=True):
     p50_ms: float | None
     p99_ms: float | None
     samples: int
+
+
+class AttainmentStatus(msgspec.Struct, frozen=True):
+    """Frames accepted for analysis since the start, and those answered in time without and with the cloud."""
+
+    within_ms: float
+    target: float
+    accepted: int
+    hit_edge: int
+    hit_cloud: int
+    share: float | None
+    met: bool | None
+
+
+class BreachStatus(msgspec.Struct, frozen=True):
+    """A latency budget that is breached; ``stage`` null is the whole segment."""
+
+    segment: str
+    stage: str | None
+    p99_ms: float | None
+    budget_ms: float
+    since: str
 
 
 class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +61,14 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Objects by label in the newest result."""
     picture_seq: int | None
+    attainment: AttainmentStatus | None = None
+    budgets_ms: dict[str, float] = {}
+    """Budgets by segment; empty where none are watched."""
+    breaches: list[BreachStatus] = []
+    turned_down: dict[str, str] = {}
+    """What is turned down for breached budgets, in words, by action."""
+    steps: dict[str, int] = {}
+    """Steps taken by action."""
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +81,17 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     models: list[str]
     queue_length: int
     infer_ms_p95: float | None
+
+
+class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue over the last half minute: by Little's law ``expected_length``, rate times wait, is ``mean_length``."""
+
+    name: str
+    length: int
+    arrivals_per_s: float
+    wait_ms: float | None
+    expected_length: float | None
+    mean_length: float
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +111,13 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, str]
     ready: bool
     ready_reason: str
+    alerts: list[Alert] = []
+    """The newest, newest first."""
+    segments: dict[str, Percentiles] = {}
+    """The four segments over the frames of all cameras with budgets."""
     counters: dict[str, int] = {}
     """Events that are not the end of a frame, by kind, since the start."""
+    queues: list[QueueStatus] = []
 
 
 class StatusSource(Protocol):

@@ -107,6 +107,17 @@ class WorkerModel(msgspec.Struct, frozen=True, kw_only=True):
     """First 12 hex digits of the SHA-256 of the newline-joined labels."""
 
 
+class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue over the last half minute. By Little's law ``arrivals_per_s`` times ``wait_ms`` is ``mean_length``.
+
+    ``wait_ms`` is the mean of those that left, null where none did.
+    """
+
+    arrivals_per_s: float
+    wait_ms: float | None
+    mean_length: float
+
+
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's announcement (retained JSON; the will says ``online: false``)."""
 
@@ -122,3 +133,4 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     beat: int = 0
     """Rises with every heartbeat, so that a stale retained ``online`` is seen to age without comparing clocks."""
     heartbeat_s: float = 5.0
+    queue: QueueFigures | None = None

@@ -48,6 +48,23 @@ def test_a_late_subscriber_reads_the_state_with_models_and_capacity() -> None:
     run_virtual(scene())
 
 
+def test_the_announcement_tells_rate_wait_and_mean_length_of_the_queue() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.1)], heartbeat_s=1.0, max_batch=1) as made:
+            seen = watch(made)
+            for seq in range(20):
+                await made.requester.send(make_request(seq))
+                if seq % 2:  # in pairs: the second of each waits for the first
+                    await asyncio.sleep(0.5)
+            await asyncio.sleep(1)
+            queue = seen[-1][2].queue
+            assert queue is not None
+            assert queue.wait_ms == pytest.approx(50, abs=1)
+            assert queue.mean_length == pytest.approx(queue.arrivals_per_s * queue.wait_ms / 1000, rel=0.01)
+
+    run_virtual(scene())
+
+
 def test_the_beat_rises_with_every_heartbeat() -> None:
     async def scene() -> None:
         async with bench([ScriptedDetector()], heartbeat_s=5.0) as made:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.channels import Channel, Closed, Overflow
-from pipeline.timing import run_virtual
+from pipeline.timing import LoopClock, run_virtual
 
 
 async def drained(channel: Channel[int]) -> list[int]:
@@ -120,6 +120,24 @@ def test_a_receiver_that_is_cancelled_takes_nothing_with_it() -> None:
         return sorted([item for item in got if isinstance(item, int)] + await drained(channel))
 
     assert run_virtual(main()) == [1, 2]
+
+
+def test_with_a_clock_the_channel_knows_its_rate_wait_and_length() -> None:
+    async def main() -> None:
+        channel = Channel[int]("c", 1, Overflow.DROP_OLDEST, LoopClock())
+        await channel.send(1)
+        await asyncio.sleep(2)
+        await channel.send(2)  # displaces the first
+        await asyncio.sleep(1)
+        assert await channel.receive() == 2
+        await asyncio.sleep(1)
+        flow = channel.flow()
+        assert flow is not None
+        assert (flow.length, flow.arrivals_per_s, flow.wait_s) == (0, 2 / 4, 1.5)
+        assert flow.mean_length == pytest.approx(3 / 4)
+
+    run_virtual(main())
+    assert Channel[int]("c", 1, Overflow.WAIT).flow() is None
 
 
 def test_a_capacity_below_one_is_refused() -> None:

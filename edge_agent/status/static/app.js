@@ -2,6 +2,7 @@
 
 import { CameraCard } from "./camera.js";
 import { NONE, ago, count, decimal, element, field, isolated, setChildren, setText, words } from "./dom.js";
+import { showQueues } from "./queues.js";
 
 const POLL_MS = 1000;
 const POLL_TIMEOUT_MS = 3000;
@@ -114,6 +115,7 @@ function show(status) {
   showHeader(status);
   showCameras(status);
   showWorkers(status);
+  showQueues(status);
   setLink("live");
 }
 
