@@ -1,4 +1,4 @@
-"""How far edge and cloud agree, from frames that both looked at as a whole: an audit that no choice of places biases."""
+"""How far edge and cloud agree, from frames that both saw as a whole: an audit that no choice of places biases."""
 
 from dataclasses import dataclass
 
