@@ -14,9 +14,11 @@ import typer
 import foveate.bench.cli
 import foveate.config.cli
 import foveate.models.cli
+import foveate.simulation.cli
 from cloud_worker.main import serve
 from edge_agent.capture.address import SourceKind, parse_address
 from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
+from foveate.capacity.cli import plan_command
 from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
@@ -39,6 +41,8 @@ app = typer.Typer(
 app.add_typer(foveate.models.cli.app, name="model")
 app.add_typer(foveate.config.cli.app, name="config")
 app.add_typer(foveate.bench.cli.app, name="bench")
+app.add_typer(foveate.simulation.cli.app, name="simulate")
+app.command("plan")(plan_command)
 
 Sources = Annotated[
     list[str] | None, typer.Argument(metavar="SOURCE...", help="rtsp://..., a file, a folder, device:0, synthetic:")

@@ -31,7 +31,6 @@ class SimulatedWorker:
         """A request arrives; it is queued, or refused at once."""
         now_s = self._loop.now_s
         job = new_job(question, now_s, self._settings)
-        self._refuse(self._decisions.drop(self._free_s(), now_s))
         gone, refusal = self._decisions.admit(job, self._free_s(), now_s)
         self._questions[job.key] = question
         self._refuse(gone)
@@ -39,7 +38,8 @@ class SimulatedWorker:
             self._refuse([(job, refusal)])
             return
         self._decode_next()
-        self._form_batch()
+        if self._wake_at_s < math.inf:
+            self._form_batch()  # this may be the company that is waited for
 
     def _free_s(self) -> float:
         return max(0.0, self._expected_end_s - self._loop.now_s) if self._running else 0.0

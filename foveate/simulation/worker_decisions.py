@@ -13,7 +13,7 @@ from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds, QueueLoad, Refuse
 from pipeline.policies.batch import BATCH_KINDS, BatchView, Fire, Wait
-from pipeline.policies.batch_latency import ArrivalGaps, BatchLatency
+from pipeline.policies.batch_latency import ArrivalGaps
 from pipeline.policies.schedule import SCHEDULING_KINDS, Drop, DropReason
 from pipeline.wire.messages import Refusal, Request
 
@@ -55,8 +55,8 @@ class WorkerDecisions:
         self._admission = ADMISSION_KINDS[settings.admission]()
         self._batch = BATCH_KINDS[settings.batch](settings.batch_window_ms / 1000)
         self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
-        self._latency, self._gaps = BatchLatency(), ArrivalGaps()
-        self._forecast = Forecast(self._latency, settings.max_batch)
+        self._gaps = ArrivalGaps()
+        self._forecast = Forecast(settings.max_batch)
 
     def drop(self, free_s: float, now_s: float) -> Refused:
         """Take out what scheduling gives up now."""
@@ -65,15 +65,17 @@ class WorkerDecisions:
         return self._gone(self._queue.drops(self._forecast.service(free_s, now_s), now_s), now_s)
 
     def admit(self, job: Job, free_s: float, now_s: float) -> tuple[Refused, Refusal | None]:
-        """Queue a job; what gives way to it, and why it was not queued, if so."""
+        """Queue a job; what is given up for whatever reason, and why the job was not queued, if so."""
         self._gaps.observe(*job.kind, now_s)
-        service = self._forecast.service(free_s, now_s)
-        prospect = self._queue.prospect(job, service, now_s)
-        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, service.alone_s(job.kind))
+        prospect = self._queue.prospect(job, self._forecast.service(free_s, now_s), now_s)
+        hopeless = [each for each in prospect.drops if each[1].reason is DropReason.HOPELESS]
+        gone = self._gone(hopeless, now_s)
+        run_s = self._forecast.latency.times(*job.kind, now_s).p90_s(1)
+        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, run_s)
         verdict = self._admission.decide(load, self._bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s)
         if isinstance(verdict, Refuse):
-            return [], verdict.refusal
-        gone = self._gone(prospect.give_way, now_s)
+            return gone, verdict.refusal
+        gone += self._gone(prospect.drops, now_s)
         self._queue.add(job)
         return gone, None
 
@@ -106,7 +108,7 @@ class WorkerDecisions:
                 next_arrival_s=self._gaps.next_s(*kind),
                 others_wait=group.others_wait,
                 max_batch=self._max_batch,
-                times=self._latency.times(*kind, now_s),
+                times=self._forecast.latency.times(*kind, now_s),
             )
         )
         if isinstance(decision, Fire):
@@ -116,10 +118,10 @@ class WorkerDecisions:
     def take(self, jobs: tuple[Job, ...], now_s: float) -> float:
         """Take jobs out to run them; the time in seconds that this is expected to take."""
         self._queue.take(jobs, now_s)
-        return self._forecast.typical_s(jobs[0].kind, len(jobs), now_s)
+        return self._forecast.latency.times(*jobs[0].kind, now_s).typical_s(len(jobs)) or 0.0
 
     def ran(self, jobs: tuple[Job, ...], run_s: float, now_s: float) -> None:
         """A batch has run."""
-        self._latency.observe(*jobs[0].kind, len(jobs), run_s, now_s)
+        self._forecast.observe(jobs[0].kind, len(jobs), run_s, now_s)
         for job in jobs:
             self._queue.served(job, run_s / len(jobs), now_s)

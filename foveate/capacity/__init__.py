@@ -1,0 +1,1 @@
+"""How much of everything a fleet of cameras needs: by formula, checked by the simulator."""
