@@ -116,7 +116,7 @@ class Uplink:
             await self._send(question)
         else:
             self._drop_late()
-            self._displaced(self.waiting.put(question, self._clock.now_s()), "displaced")
+            self._displace(self.waiting.put(question, self._clock.now_s()), "displaced")
             await self._send_waiting()
             if self.waiting:
                 self._kick.set()
@@ -124,7 +124,7 @@ class Uplink:
     def _held(self, lane: Lane) -> str:
         return "" if lane.hold.allows(self._clock.now_s()) else "busy"
 
-    def _displaced(self, question: Question | None, reason: str) -> None:
+    def _displace(self, question: Question | None, reason: str) -> None:
         if question is not None:
             self._give_up(question, reason, shed=True)
 
@@ -232,7 +232,7 @@ class Uplink:
         lane = self._lanes[flight.question.key.camera]
         if refusal in _BUSY and not flight.missed:
             lane.hold = lane.hold.refused(now_s)
-            self._displaced(self.waiting.withdraw(flight.question.key.camera, now_s), "busy")
+            self._displace(self.waiting.withdraw(flight.question.key.camera, now_s), "busy")
         lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
 
     def _land(self, flight: Flight) -> None:

@@ -20,6 +20,7 @@ from tests.support.status_samples import (
     agent,
     camera,
     percentiles,
+    queue,
     silent_camera,
     worker,
 )
@@ -131,6 +132,14 @@ async def test_every_number_of_the_snapshot_is_on_the_page(page: Page) -> None:
         await expect(page.locator("#models")).to_contain_text("edgenanodet-g-192@1cloudnanodet-g-416@1")
         cells = await page.locator(".workers tbody tr").locator("th, td").all_inner_texts()
         assert cells == ["w-1", "online", "cloud", "nanodet-g-416@1", "4", "44.8"]
+
+
+async def test_queues_show_littles_law_beside_the_measured_length(page: Page) -> None:
+    queues = [queue(), queue(HOSTILE, wait_ms=None, expected_length=None, mean_length=0.0)]
+    async with visiting(page, FakeStatusSource(agent(queues=queues))):
+        cells = await page.locator("#queues tr").locator("th, td").all_inner_texts()
+        assert cells[:6] == ["uplink", "11.5", "61.0", "0.702", "0.698", "2"]
+        assert cells[6:] == [HOSTILE, "11.5", "–", "–", "0.000", "2"]
 
 
 async def test_bars_are_to_scale_and_the_deadline_is_drawn_across_them(page: Page) -> None:

@@ -36,6 +36,14 @@ def test_the_counters_of_all_parts_are_told_by_kind() -> None:
     assert {"ignored_messages", "late_answers", "suspect_rows", "decoder_lines"} <= counters.keys()
 
 
+def test_every_queue_is_told_with_its_length_as_measured_and_by_littles_law() -> None:
+    queues = {queue.name: queue for queue in status_after(["adaptive"], Deed()).queues}
+    assert queues.keys() == {"c0/detect", "uplink"}
+    detect = queues["c0/detect"]
+    assert detect.arrivals_per_s > 0
+    assert detect.expected_length == pytest.approx(detect.mean_length, abs=1e-6)
+
+
 def test_a_camera_without_a_picture_has_none_to_show() -> None:
     async def main() -> None:
         async with stage([Pictures(1)]) as made:

@@ -6,7 +6,7 @@ import cv2
 import msgspec
 import numpy as np
 
-from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles, WorkerStatus
+from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles, QueueStatus, WorkerStatus
 
 HOSTILE = '<img src=x onerror="window.hacked=1">\'&amp;"🦊'
 
@@ -99,6 +99,13 @@ def worker(name: str = "w-1", **changes: Any) -> WorkerStatus:
         models=["nanodet-g-416@1"],
         queue_length=4,
         infer_ms_p95=44.8,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def queue(name: str = "uplink", **changes: Any) -> QueueStatus:
+    base = QueueStatus(
+        name=name, length=2, arrivals_per_s=11.5, wait_ms=61.0, expected_length=0.7015, mean_length=0.6984
     )
     return msgspec.structs.replace(base, **changes)
 

@@ -4,7 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edge_agent.status.prometheus import render_metrics
 from edge_agent.status.snapshot import AgentStatus
-from tests.support.status_samples import HOSTILE, agent, camera, percentiles, silent_camera, worker
+from tests.support.status_samples import HOSTILE, agent, camera, percentiles, queue, silent_camera, worker
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -114,3 +114,14 @@ def test_several_cameras_and_workers_have_a_line_each_and_all_faults_show() -> N
     assert (of(found, "foveate_broker_connected"), of(found, "foveate_ready")) == (0, 0)
     assert len(named(found, "foveate_frames_captured_total")) == 2
     assert msgspec.json.decode(msgspec.json.encode(status), type=AgentStatus) == status
+
+
+def test_queues_are_told_with_what_littles_law_needs() -> None:
+    found = samples(agent(queues=[queue(), queue("worker w-1", wait_ms=None, expected_length=None)]))
+    assert of(found, "foveate_queue_length", queue="uplink") == 2
+    assert of(found, "foveate_queue_mean_length", queue="uplink") == 0.6984
+    assert of(found, "foveate_queue_arrivals_per_second", queue="uplink") == 11.5
+    assert of(found, "foveate_queue_wait_seconds", queue="uplink") == 0.061
+    assert named(found, "foveate_queue_wait_seconds").keys() == {
+        ("foveate_queue_wait_seconds", frozenset({("queue", "uplink")}))
+    }
