@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from edge_agent.board import Board
+from edge_agent.board import LATE_COUNTERS, Board
 from edge_agent.budget_watch import BudgetWatch
 from edge_agent.camera import Camera
 from edge_agent.capture.base import Ended
@@ -46,7 +46,8 @@ class Agent:
         record: RecordWriter | None = None,
         light: Detector | None = None,
     ) -> None:
-        self.settings, self.detector, self.links, self.started = settings, detector, links, wall_time()
+        self.settings, self.detector, self.light = settings, detector, light
+        self.links, self.started = links, wall_time()
         self._clock, self._open_source, self._record = clock, open_source, record
         self._stop = asyncio.Event()
         self.publisher = Publisher(settings.agent, links.control)
@@ -130,7 +131,7 @@ class Agent:
             **self.budget_watch.counters,
             "record_lost": record_lost,
             "ignored_messages": self.links.bulk.state.ignored + self.links.control.state.ignored,
-            "late_answers": sum(c.board.counters["late_answers"] for c in self.cameras),
+            **{kind: sum(c.board.counters[kind] for c in self.cameras) for kind in LATE_COUNTERS},
             # Not every detector has rows, nor every source a decoder.
             "suspect_rows": getattr(self.detector, "suspect_rows", 0),
             "decoder_lines": sum(getattr(c.source, "noise_lines", 0) for c in self.cameras),

@@ -1,22 +1,24 @@
 """Second stage: the small model, the tracker, and the decision whether the larger model is asked."""
 
+import asyncio
 from dataclasses import replace
 
-from edge_agent.candidates import candidates
+from edge_agent.candidates import Survey, as_candidates, survey
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
-from edge_agent.questions import Question
-from edge_agent.resolve import FrameTimings, Phase
+from edge_agent.questions import NO_WAY, Question
+from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
 from pipeline.channels import Channel, Closed
-from pipeline.mosaic import Layout
+from pipeline.detections import Detections
+from pipeline.mosaic import Layout, shown_px
 from pipeline.policies.latency import FreshEstimate
-from pipeline.policies.offload import Adaptive, Always, Never, OffloadDecision, OffloadPolicy, OffloadView
+from pipeline.policies.offload import OFFLOAD_KINDS, OffloadDecision, OffloadPolicy, OffloadSettings, OffloadView
+from pipeline.policies.outcomes import drawn
+from pipeline.policies.route import Route
 from pipeline.results import Origin
 
-NO_WAY = frozenset({"broker_down", "no_worker", "circuit_open"})
-"""Reasons for which the cloud could not be asked at all."""
-_NO_SECOND_LOOK = NO_WAY | {"edge_only", "nothing_uncertain"}
+_NO_SECOND_LOOK = NO_WAY | {"edge_only", "nothing_uncertain", "little_gain"}
 """Reasons for which the edge's answer is simply the answer; for others a second look was held back for want of room or
 time, and the answer says so.
 """
@@ -24,10 +26,15 @@ time, and the answer says so.
 ESTIMATE_HOLDS_S = 1.0
 
 
-def policy_for(mode: str, adaptive: Adaptive) -> OffloadPolicy:
-    """The offload policy of a camera's mode."""
-    policies: dict[str, OffloadPolicy] = {"adaptive": adaptive, "edge_only": Never(), "cloud_only": Always()}
-    return policies[mode]
+_KIND_OF_MODE = {"edge_only": "never", "cloud_only": "always"}
+FIRST_BYTES_PER_PX = 0.06
+"""Of the frame in a mosaic, until some have been drawn."""
+
+
+def policy_for(mode: str, adaptive: OffloadPolicy) -> OffloadPolicy:
+    """The offload policy of a camera's mode, ``adaptive`` the one that is configured."""
+    kind = _KIND_OF_MODE.get(mode)
+    return adaptive if kind is None else OFFLOAD_KINDS[kind](OffloadSettings())
 
 
 class Analysis:
@@ -36,19 +43,23 @@ class Analysis:
     def __init__(self, context: Context, work: Channel[Work]) -> None:
         self._context, self._work = context, work
         settings = context.settings
-        self._policy = policy_for(settings.mode, Adaptive(settings.offload))
+        self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
         self._edge_ms = FreshEstimate(ESTIMATE_HOLDS_S)
         self._expected_bytes: dict[str, float] = {}
+        self._bytes_per_px, self._sending = FIRST_BYTES_PER_PX, True
         self._full_frame_at_s: float | None = None
+        self._aside: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Analyse frames until the channel is closed and empty."""
-        while True:
-            try:
-                work = await self._work.receive()
-            except Closed:
-                return
-            await self._analyse(work)
+        try:
+            while True:
+                await self._analyse(await self._work.receive())
+        except Closed:
+            return
+        finally:
+            if self._aside is not None:
+                self._aside.cancel()
 
     async def _analyse(self, work: Work) -> None:
         context = self._context
@@ -57,6 +68,9 @@ class Analysis:
         if pending is None:
             return  # settled by the clock while it waited
         started_s = clock.now_s()
+        if self._first(pending, started_s) is Route.CLOUD:
+            await self._cloud_first(work, pending, started_s)
+            return
         if (
             started_s + (self._edge_ms.mean_ms(started_s) or 0.0) / 1000
             > pending.deadline_s - context.tools.settle_margin_s
@@ -71,11 +85,53 @@ class Analysis:
         now_s = clock.now_s()
         edge_ms = (now_s - started_s) * 1000
         self._edge_ms = self._edge_ms.add(edge_ms, now_s)
-        wait_ms = (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0)
-        timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=max(0.0, wait_ms))
+        context.router.looked(edge_ms, now_s)
+        timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=_wait_ms(work, pending, started_s))
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
             settle_at_s = pending.deadline_s - context.tools.settle_margin_s
             await self._second_look(self._decide(entry, work, settle_at_s), work, timings, settle_at_s)
+
+    def _first(self, pending: Pending, now_s: float) -> Route:
+        """Who looks first. A route that has just become the cloud's begins with a whole frame."""
+        context = self._context
+        before = context.router.routing.route
+        outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
+        remaining_ms = (pending.deadline_s - context.tools.settle_margin_s - now_s) * 1000
+        route = context.router.first(outlook, self._expected_bytes.get("mosaic"), remaining_ms, now_s)
+        if route is Route.CLOUD and before is Route.EDGE:
+            self._full_frame_at_s = float("-inf")
+        return route
+
+    async def _cloud_first(self, work: Work, pending: Pending, started_s: float) -> None:
+        """Let the larger model look at once, at what moves and where the tracks are; else the frame is carried."""
+        context, frame = self._context, work.frame
+        context.offer(frame)
+        if context.router.refresh_due(started_s):
+            self._look_aside(work)
+        entry = context.tracker.observe(frame.key.seq, work.scene_s, Detections.none())
+        settle_at_s = pending.deadline_s - context.tools.settle_margin_s
+        timings = replace(pending.timings, wait_ms=_wait_ms(work, pending, started_s))
+        if not context.resolver.update(frame.key, phase=Phase.LOOKED, timings=timings):
+            return
+        decision = self._policy.decide(replace(self._view(self._survey(entry, work), work, settle_at_s), audited=()))
+        if decision.kind == "none":
+            context.settle(frame.key, Origin.CARRIED, decision.reason)
+        else:
+            await self._second_look(decision, work, timings, settle_at_s)
+
+    def _look_aside(self, work: Work) -> None:
+        """Have the small model look too, for what it takes and not for what it sees; one look at a time."""
+        if self._aside is not None and not self._aside.done():
+            return
+        if self._aside is not None:
+            self._aside.result()  # raises what went wrong there
+        self._aside = asyncio.create_task(self._time_look(work), name=f"{self._context.name}/aside")
+
+    async def _time_look(self, work: Work) -> None:
+        context, clock = self._context, self._context.tools.clock
+        started_s, (detector, _) = clock.now_s(), context.small_model()
+        await context.tools.pools.model.run(lambda: look(detector, work.frame, context.settings, work.region))
+        context.router.looked((clock.now_s() - started_s) * 1000, clock.now_s())
 
     async def ask_late(self, work: Work, settle_at_s: float) -> None:
         """Ask about a frame that was left to the edge: its answer is to be here at ``settle_at_s``, for the tracks."""
@@ -85,27 +141,45 @@ class Analysis:
             await self._ask(decision, work, await self._draw(decision, work), settle_at_s)
 
     def _decide(self, entry: Entry, work: Work, settle_at_s: float) -> OffloadDecision:
-        context = self._context
+        """Decide about a frame; what was surveyed is learned from when the answer comes."""
+        lessons, key = self._context.lessons, work.frame.key
+        seen = self._survey(entry, work)
+        decision = self._policy.decide(self._view(seen, work, settle_at_s))
+        if decision.kind != "none":
+            lessons.asked(key, seen, decision)
+        if seen.gain.size or decision.kind != "none":
+            self._sending = decision.kind != "none"
+        return decision
+
+    def _survey(self, entry: Entry, work: Work) -> Survey:
+        settings, model = self._context.settings, self._context.lessons.model
+        return survey(entry, work.gated.motion, work.frame.size, model, settings.candidates, settings.tracker)
+
+    def _view(self, seen: Survey, work: Work, settle_at_s: float) -> OffloadView:
+        context, key, settings = self._context, work.frame.key, self._context.settings
         outlook = context.tools.uplink.outlook(
             context.name, context.settings.offload.tail_deviations, self._expected_bytes
         )
         now_s = context.tools.clock.now_s()
         remaining_ms = (settle_at_s - now_s) * 1000
         steering = context.steer.at(now_s, outlook, remaining_ms, context.levers)
-        places = candidates(entry, work.gated.motion, context.settings.candidates)
+        places = as_candidates(seen.places, seen.gain, settings.candidates, due_only=True)
         context.steer.offered([place.gain for place in places])
-        return self._policy.decide(
-            OffloadView(
-                candidates=places,
-                remaining_ms=remaining_ms,
-                round_trip_ms=outlook.round_trip_ms,
-                expected_bytes=self._expected_bytes,
-                tokens_bytes=outlook.tokens_bytes,
-                since_full_frame_s=self._since_full_frame_s(work.scene_s),
-                reachable=outlook.reachable and not steering.hindrance,
-                unreachable_reason=outlook.reason or steering.hindrance,
-                price_per_kb=steering.price_per_kb,
-            )
+        audit = drawn(f"{key.camera}/{key.epoch}/{key.seq}", settings.offload.audit_share)
+        return OffloadView(
+            candidates=places,
+            remaining_ms=remaining_ms,
+            round_trip_ms=outlook.round_trip_ms,
+            expected_bytes=self._expected_bytes,
+            tokens_bytes=outlook.tokens_bytes,
+            since_full_frame_s=self._since_full_frame_s(work.scene_s),
+            reachable=outlook.reachable and not steering.hindrance,
+            unreachable_reason=outlook.reason or steering.hindrance,
+            price_per_kb=steering.price_per_kb,
+            bytes_per_px=self._bytes_per_px,
+            sending=self._sending,
+            least_score=seen.places.least_published_score,
+            audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
         )
 
     def _since_full_frame_s(self, scene_s: float) -> float:
@@ -133,9 +207,12 @@ class Analysis:
 
     async def _draw(self, decision: OffloadDecision, work: Work) -> tuple[Layout, bytes]:
         context = self._context
-        layout, data = await context.tools.pools.image.run(lambda: draw(work.frame, decision, context.settings))
+        factor = context.levers.crop_scale_factor
+        layout, data = await context.tools.pools.image.run(lambda: draw(work.frame, decision, context.settings, factor))
         before = self._expected_bytes.get(decision.kind, len(data))
         self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
+        if decision.kind == "mosaic":
+            self._bytes_per_px = 0.7 * self._bytes_per_px + 0.3 * len(data) / shown_px(layout)
         return layout, data
 
     async def _ask(
@@ -156,3 +233,8 @@ class Analysis:
             weight=context.settings.weight,
         )
         await context.tools.uplink.ask(question)
+
+
+def _wait_ms(work: Work, pending: Pending, started_s: float) -> float:
+    """What the frame has waited until its turn, the gate's work left out."""
+    return max(0.0, (started_s - work.frame.captured_at_s) * 1000 - (pending.timings.gate_ms or 0.0))

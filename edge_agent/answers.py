@@ -1,10 +1,12 @@
 """Build the published result of a frame. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
 import numpy as np
 
+from edge_agent.questions import Answer
 from edge_agent.resolve import Pending
 from pipeline.detections import Detections, Source
 from pipeline.results import FrameSize, Models, Origin, Result, ResultDetection, Timings
@@ -13,8 +15,8 @@ from pipeline.timing import rfc3339
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """When and by whom a frame is answered. ``captured_at`` is wall time, for display; ``edge_model`` is the small model
-    where the frame itself names none.
+    """When and by whom a frame is answered. ``captured_at`` is wall time, for display; ``edge_model`` is the small
+    model where the frame itself names none.
     """
 
     captured_at: datetime
@@ -24,8 +26,37 @@ class Stamp:
     edge_model: str
 
 
-def build(pending: Pending, found: Detections, stamp: Stamp) -> Result:
-    """The final result of a frame."""
+def with_answer(pending: Pending, answer: Answer) -> Pending:
+    """The frame with what its answer of the cloud makes of it."""
+    reply = answer.reply
+    return replace(
+        pending,
+        origin=Origin.CLOUD if answer.question.kind == "frame" else Origin.FUSED,
+        timings=replace(
+            pending.timings,
+            network_ms=answer.network_ms,
+            cloud_queue_ms=reply.queue_ms,
+            cloud_infer_ms=reply.infer_ms,
+        ),
+        cloud_model=f"{reply.model}@{reply.model_version}",
+    )
+
+
+def revise(before: Result, pending: Pending, found: Detections, stamp: Stamp) -> Result | None:
+    """The next revision of a result; None where it would show nothing else.
+
+    What was promised for the frame was kept, or not, by its first result: the deadline is that one's.
+    """
+    after = build(pending, found, stamp)
+    if after.detections == before.detections:
+        return None
+    return msgspec.structs.replace(
+        after, revision=before.revision + 1, captured_at=before.captured_at, deadline_met=before.deadline_met
+    )
+
+
+def build(pending: Pending, found: Detections, stamp: Stamp, *, final: bool = True) -> Result:
+    """The result of a frame; ``final`` where no revision can follow."""
     t = pending.timings
     ready_at_s = pending.ready_at_s if pending.ready_at_s is not None else stamp.settled_at_s
     analysed = pending.origin is not Origin.CARRIED
@@ -36,7 +67,7 @@ def build(pending: Pending, found: Detections, stamp: Stamp) -> Result:
         captured_at=rfc3339(stamp.captured_at),
         media_ms=_rounded(pending.media_ms),
         revision=0,
-        final=True,
+        final=final,
         origin=pending.origin.value,
         reason=pending.reason,
         frame=FrameSize(pending.size.width, pending.size.height),

@@ -19,6 +19,8 @@ from pipeline.results import CameraState, Origin, Result, Timings
 WINDOW_S = 60.0
 WINDOW_VALUES = 4096
 SEGMENTS = tuple(SEGMENT_STAGES)
+LATE_COUNTERS = ("late_answers", "late_answers_used", "late_answers_dropped", "revisions")
+"""What became of answers that came after their frame was settled; the first counts them all."""
 ACCEPTED_IN_VAIN = frozenset({"detector_busy", "edge_late"})
 """Why a frame that was accepted for analysis is carried all the same."""
 

@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import replace
 
 from edge_agent.analysis import Analysis
+from edge_agent.answers import with_answer
 from edge_agent.board import Board
 from edge_agent.capture.base import Ended, VideoSource
 from edge_agent.catch_up import CatchUp
@@ -14,10 +15,12 @@ from edge_agent.context import Context, Tools, Work, new_tracker
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
+from edge_agent.lessons import Lessons
 from edge_agent.levers import Levers
 from edge_agent.output import Output
 from edge_agent.questions import Answer, Question
 from edge_agent.resolve import Phase, Resolver
+from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
 from edge_agent.steer import Steer
 from edge_agent.tracking.history import analysed_answer
@@ -26,6 +29,7 @@ from pipeline.frames import FrameKey
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
 from pipeline.policies.fallback import wait
+from pipeline.policies.route import RouteSettings
 from pipeline.results import CameraState, DropReason, Origin, Timings
 from pipeline.timing import wall_time
 
@@ -41,6 +45,7 @@ class Camera:
 
     def _begin(self, tools: Tools) -> None:
         settings, source = self.settings, self.source
+        asks = settings.mode == "adaptive"
         self._context = Context(
             settings=settings,
             tools=tools,
@@ -51,6 +56,8 @@ class Camera:
             patient=not source.live,
             stills=source.stills,
             steer=Steer(settings.steering),
+            router=Router(RouteSettings(), auto=asks and source.live and settings.route == "auto"),
+            lessons=Lessons(settings.gain, settings.offload.audit_share),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)
@@ -81,6 +88,11 @@ class Camera:
     def levers(self) -> Levers:
         """What is turned down for it; a new value after each ``renew``."""
         return self._context.levers
+
+    @property
+    def router(self) -> Router:
+        """Who looks at its frames first; a new value after each ``renew``."""
+        return self._context.router
 
     @property
     def steer(self) -> Steer:
@@ -118,37 +130,51 @@ class Camera:
 
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
-        context, question, reply = self._context, answer.question, answer.reply
-        self._correct(answer)
-        pending = context.resolver.get(question.key)
+        context, key = self._context, answer.question.key
+        pending = context.resolver.get(key)
         if pending is None:
-            cloud = Timings(network=answer.network_ms, cloud_queue=reply.queue_ms, cloud_infer=reply.infer_ms)
-            context.board.late_answer(cloud, context.tools.clock.now_s())
+            self._late(answer)
             return
-        timings = replace(
-            pending.timings,
-            network_ms=answer.network_ms,
-            cloud_queue_ms=reply.queue_ms,
-            cloud_infer_ms=reply.infer_ms,
-        )
-        context.resolver.update(question.key, timings=timings, cloud_model=f"{reply.model}@{reply.model_version}")
-        context.settle(question.key, Origin.CLOUD if question.kind == "frame" else Origin.FUSED, pending.reason)
+        self._correct(answer)
+        known = with_answer(pending, answer)
+        context.resolver.update(key, timings=known.timings, cloud_model=known.cloud_model)
+        context.settle(key, known.origin, pending.reason)
 
-    def _correct(self, answer: Answer) -> None:
-        """Redo the frame's step of the tracker with what the cloud saw; replays the frames since."""
+    def _late(self, answer: Answer) -> None:
+        """Correct the tracks, unless the answer is too old, and have the result revised where that is wanted."""
+        context, reply, now_s = self._context, answer.reply, self._context.tools.clock.now_s()
+        cloud = Timings(network=answer.network_ms, cloud_queue=reply.queue_ms, cloud_infer=reply.infer_ms)
+        context.board.late_answer(cloud, now_s)
+        published = context.recent.useful(answer.question.key, now_s, patient=context.patient)
+        used = published is not None and self._correct(answer)
+        context.board.counters["late_answers_used" if used else "late_answers_dropped"] += 1
+        if used and published is not None and context.settings.revisions:
+            context.recent.revise(replace(with_answer(published.pending, answer), ready_at_s=now_s))
+            context.changed.set()
+
+    def _correct(self, answer: Answer) -> bool:
+        """Redo the frame's step of the tracker with what the cloud saw; replays the frames since. False where it has
+        no effect.
+        """
         context, question = self._context, answer.question
         if question.key.epoch != context.tools.epoch:
-            return  # asked before a fault: its number is now another frame's
+            return False  # asked before a fault: its number is now another frame's
         entry = context.tracker.entry(question.key.seq)
         if entry is None or len(entry.seen.looked_at):
-            return  # forgotten, or corrected before
+            return False  # forgotten, or corrected before
         size = Size(question.frame_width, question.frame_height)
         parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
         looked_at = regions_xyxy(Layout(size, question.crops))
         cloud = context.wanted(merge_crops(parts, looked_at))
-        if question.kind == "frame":
-            context.steer.compared(analysed_answer(entry, size, context.settings.tracker), cloud)
-        context.tracker.correct(question.key.seq, fuse(entry.seen.detections, cloud, looked_at))
+        before, whole = analysed_answer(entry, size, context.settings.tracker), question.kind == "frame"
+        if whole:
+            context.steer.compared(before, cloud)
+        used = context.tracker.correct(question.key.seq, fuse(entry.seen.detections, cloud, looked_at))
+        corrected = context.tracker.entry(question.key.seq)
+        if corrected is not None:
+            after = analysed_answer(corrected, size, context.settings.tracker)
+            context.lessons.answered(question.key, before, after, looked_at, whole=whole)
+        return used
 
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
         """The cloud will not answer: the edge's own answer is final."""

@@ -8,10 +8,13 @@ from typing import Protocol
 from edge_agent.board import Board
 from edge_agent.frame_work import wanted
 from edge_agent.gate import Gate, Gated
+from edge_agent.lessons import Lessons
 from edge_agent.levers import Levers
 from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
 from edge_agent.resolve import Phase, Resolver
+from edge_agent.revisions import RecentResults
+from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
 from edge_agent.steer import Steer
 from edge_agent.tracking.history import Tracker
@@ -88,11 +91,14 @@ class Context:
     patient: bool
     stills: bool
     steer: Steer
+    router: Router
+    lessons: Lessons
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     reopened: asyncio.Event = field(default_factory=asyncio.Event)
     left_alone: Work | None = None
+    recent: RecentResults = field(default_factory=RecentResults)
     to_show: Frame | None = None
     captured_all: bool = False
 

@@ -9,13 +9,14 @@ from edge_agent.board import Picture
 from edge_agent.context import Context
 from edge_agent.frame_work import answer
 from edge_agent.resolve import Pending, Settlement
+from edge_agent.revisions import Published, open_to_revision
 from pipeline.detections import Detections
 from pipeline.results import Origin, Result
 from pipeline.timing import wall_time
 
 
 class Output:
-    """Carries a camera's frames from a settled answer, or the end of their time, to the outside."""
+    """Carries a camera's frames from a settled answer, or the end of their time, to the outside; revised ones twice."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -28,6 +29,8 @@ class Output:
             now_s = context.tools.clock.now_s()
             for settlement in context.resolver.due(now_s):
                 await self._publish(settlement, now_s)
+            while (revised := context.recent.take_revised()) is not None:
+                await self._revise(revised, context.tools.clock.now_s())
             context.room.set()
             if context.captured_all and len(context.resolver) == 0:
                 return
@@ -42,12 +45,29 @@ class Output:
     async def _publish(self, settlement: Settlement, settled_at_s: float) -> None:
         context, pending = self._context, settlement.pending
         now_s = context.tools.clock.now_s()
-        result = answers.build(pending, self._detections(pending), self._stamp(pending, settled_at_s, now_s))
+        final = not (context.settings.revisions and open_to_revision(pending))
+        stamp = self._stamp(pending, settled_at_s, now_s)
+        result = answers.build(pending, self._detections(pending), stamp, final=final)
         context.board.ledger.final(pending.key, pending.origin)
         context.board.published(result, now_s)
+        if pending.origin is not Origin.CARRIED:
+            context.recent.add(Published(pending, result, now_s))
         self._show(pending, result)
         context.tools.outlet.record(result)
         if pending.origin is not Origin.CARRIED or context.settings.publish == "all":
+            await context.tools.outlet.result(result)
+
+    async def _revise(self, before: Published, now_s: float) -> None:
+        """Publish a frame again, which has ended before, if there is something new to be seen on it."""
+        context, pending = self._context, before.pending
+        if context.tracker.entry(pending.key.seq) is None:
+            return  # forgotten since: there is nothing to tell
+        stamp = self._stamp(pending, now_s, now_s)
+        result = answers.revise(before.result, pending, self._detections(pending), stamp)
+        if result is not None:
+            context.board.counters["revisions"] += 1
+            context.recent.add(Published(pending, result, now_s))
+            context.tools.outlet.record(result)
             await context.tools.outlet.result(result)
 
     def _stamp(self, pending: Pending, settled_at_s: float, now_s: float) -> answers.Stamp:

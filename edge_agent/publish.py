@@ -56,9 +56,11 @@ class Publisher:
         return Outgoing(topics.available(agent), b"offline", qos=1, retain=True)
 
     async def result(self, result: Result) -> None:
-        """Publish one result and the counts that it changes."""
+        """Publish one result and the counts that it changes; a revision, of a frame that is past, changes none."""
         status = await self._transport.publish(Outgoing(topics.result(result.camera), encode_result(result)))
         self.counters[status.value] += 1
+        if result.revision:
+            return
         known = self._counts.setdefault(result.camera, {})
         counts = Counter(found.label for found in result.detections)
         for label in sorted({*known, *counts}):

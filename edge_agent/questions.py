@@ -12,6 +12,9 @@ from pipeline.wire import topics
 from pipeline.wire.codec import encode_request
 from pipeline.wire.messages import Reply, Request, WireCrop
 
+NO_WAY = frozenset({"broker_down", "no_worker", "circuit_open"})
+"""Reasons for which the cloud cannot be asked at all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

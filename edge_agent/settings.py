@@ -10,6 +10,7 @@ from pipeline.mosaic import MosaicSettings
 from pipeline.policies.budgets import BudgetSettings
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.fallback import WaitSettings
+from pipeline.policies.gain import PRIOR, GainModel
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
 
@@ -54,6 +55,7 @@ class CameraSettings:
     masks: tuple[Polygon, ...] = ()
     objects: frozenset[str] = frozenset()
     publish: Literal["analysed", "all"] = "analysed"
+    revisions: bool = False
     change: ChangeSettings = field(default_factory=ChangeSettings)
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     candidates: CandidateSettings = field(default_factory=CandidateSettings)
@@ -63,6 +65,8 @@ class CameraSettings:
     images: ImageSettings = field(default_factory=ImageSettings)
     wait: WaitSettings = field(default_factory=WaitSettings)
     steering: SteeringSettings = field(default_factory=SteeringSettings)
+    route: Literal["auto", "edge"] = "auto"
+    gain: GainModel = PRIOR
 
 
 @dataclass(frozen=True, slots=True)

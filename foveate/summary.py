@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from edge_agent.board import Board
+from edge_agent.board import LATE_COUNTERS, Board
 from edge_agent.camera import Camera
 from foveate.children import Usage
 from foveate.plan import NetworkSettings
@@ -121,7 +121,7 @@ def _part(boards: list[Board], deadline_ms: float | None) -> dict[str, Any]:
         "bytes_up": sum(board.bytes_up for board in boards),
         "jpeg_all_bytes": sum(_jpeg_all_bytes(b, ledger.captured) for b, ledger in zip(boards, ledgers, strict=True)),
         "lambda_edge": round(1 - cloud / looked, 4) if looked else None,
-        "late_answers": sum(board.counters["late_answers"] for board in boards),
+        **{kind: sum(board.counters[kind] for board in boards) for kind in LATE_COUNTERS},
     }
 
 

@@ -10,10 +10,12 @@ from edge_agent.settings import CameraSettings, ImageSettings, Mode
 from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
 from foveate.config.budget import BudgetKeys
-from foveate.config.fields import CameraName, Keys, Mask, Roi, Secret, SecretFile, SourceText, key
+from foveate.config.calibration import CalibrationFile
+from foveate.config.fields import CameraName, Keys, Mask, Roi, Secret, SecretFile, SourceText, key, one_of
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.change import ChangeSettings
-from pipeline.policies.offload import OffloadSettings
+from pipeline.policies.offload import OFFLOAD_KINDS, OffloadSettings
+from pipeline.policies.steering import SteeringSettings
 
 _CAPTURE = CaptureSettings("")
 _CAMERA = CameraSettings("", _CAPTURE)
@@ -24,6 +26,7 @@ _CANDIDATES = CandidateSettings()
 _OFFLOAD = OffloadSettings()
 _MOSAIC = MosaicSettings()
 _IMAGES = ImageSettings()
+_STEERING = SteeringSettings()
 
 
 class ChangeKeys(Keys):
@@ -88,6 +91,17 @@ class CandidateKeys(Keys):
 class OffloadKeys(Keys):
     """What is sent to the larger model."""
 
+    policy: one_of(OFFLOAD_KINDS) = key(  # type: ignore[valid-type] # made from a table
+        _OFFLOAD.policy, "What is sent: where it changes most (adaptive), or by a simpler rule, for comparison"
+    )
+    least_gain: float = key(
+        _OFFLOAD.least_gain, "Places where a look changes the answer with less probability are left out", ge=0, le=1
+    )
+    audit_share: float = key(
+        _OFFLOAD.audit_share, "Share of the frames that have all places looked at, to be learned from", ge=0, le=1
+    )
+    threshold: float = key(_OFFLOAD.threshold, "Score of the policies `threshold` and `min_confidence`", ge=0, le=1)
+    share: float = key(_OFFLOAD.share, "Share of the frames that the policy `random` sends", ge=0, le=1)
     padding: float = key(_OFFLOAD.padding, "Margin around a place, as a share of its side", ge=0, le=5)
     padding_px: float = key(_OFFLOAD.padding_px, "The least margin", ge=0)
     merge_slack: float = key(_OFFLOAD.merge_slack, "Two places join below this ratio of joint to summed area", ge=0)
@@ -114,6 +128,25 @@ class ImageKeys(Keys):
     frame_quality: int = key(_IMAGES.frame_quality, "JPEG quality of whole frames", ge=1, le=100)
     frame_width_px: int = key(_IMAGES.frame_width_px, "Largest width of whole frames", ge=16, le=7680)
     frame_height_px: int = key(_IMAGES.frame_height_px, "Largest height of whole frames", ge=16, le=4320)
+
+
+class SteeringKeys(Keys):
+    """How a camera's share of the cloud is steered."""
+
+    agreement: float | None = key(
+        _STEERING.agreement,
+        "F1 of edge against cloud that is enough: looks beyond it are saved; null to use what the budget allows",
+        gt=0,
+        le=1,
+    )
+    dwell_s: float = key(_STEERING.dwell_s, "The mode (open, saving, edge) changes at most once in this", ge=0, le=600)
+    least_bytes: float = key(
+        _STEERING.least_bytes, "A way on which not even so much comes in time is left alone", gt=0, le=1e6
+    )
+    factor: float = key(
+        _STEERING.factor, "It is used again where so much needs no more of the time than this", gt=0, le=1
+    )
+    frames_ahead: float = key(_STEERING.frames_ahead, "Frames that may ask are saved up to so many", ge=1, le=100)
 
 
 class CameraKeys(Keys):
@@ -158,12 +191,20 @@ class CameraKeys(Keys):
     masks: tuple[Mask, ...] = key(_CAMERA.masks, "Where not to look: a list of boxes or of lists of points")
     objects: tuple[str, ...] = key((), "Classes to report; empty for all", max_length=1000)
     publish: Literal["analysed", "all"] = key(_CAMERA.publish, "Publish analysed frames, or the carried ones too")
+    calibration: CalibrationFile | None = key(
+        None, "What `foveate calibrate` has learned of this camera; its crops and gains go before those configured"
+    )
+    revisions: bool = key(_CAMERA.revisions, "Publish a result again where a late answer of the cloud changes it")
     change: ChangeKeys = key(ChangeKeys(), "Change detection")
     tracker: TrackerKeys = key(TrackerKeys(), "Tracking")
     candidates: CandidateKeys = key(CandidateKeys(), "What deserves a second look")
     offload: OffloadKeys = key(OffloadKeys(), "What is sent to the larger model")
     mosaic: MosaicKeys = key(MosaicKeys(), "How crops are packed")
     images: ImageKeys = key(ImageKeys(), "JPEG quality and size of what is sent")
+    steering: SteeringKeys = key(SteeringKeys(), "How its share of the cloud is steered")
+    route: Literal["auto", "edge"] = key(
+        _CAMERA.route, "The cloud may look first where the small model is slower than the whole way (auto), or never"
+    )
     budget: BudgetKeys = key(BudgetKeys(), "Latency budgets, alerts, and what is turned down when one is breached")
 
 

@@ -1,12 +1,12 @@
 """The published result says what became of the frame."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
-from edge_agent.answers import Stamp, build
+from edge_agent.answers import Stamp, build, revise
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from pipeline.detections import Detections, Source
 from pipeline.frames import FrameKey
@@ -29,6 +29,8 @@ PENDING = Pending(
     cloud_model="large@2",
 )
 STAMP = Stamp(datetime(2026, 3, 1, 12, tzinfo=UTC), 100.125, 100.13, 200.0, "small@1")
+
+RESULT = build(PENDING, Detections.none(), STAMP)
 
 
 def test_it_carries_the_key_the_origin_and_the_durations() -> None:
@@ -72,3 +74,20 @@ def test_each_detection_is_told_with_its_track_and_its_source() -> None:
 def test_what_is_no_number_is_never_published() -> None:
     found = Detections.of([[0, 0, np.nan, 1], [0, 0, 1, 1], [0, 0, 1, np.inf]], [0.5, np.nan, 0.5], ["x"] * 3)
     assert build(PENDING, found, STAMP).detections == []
+
+
+def test_a_revision_keeps_the_promise_of_the_first_result_and_its_time_of_capture() -> None:
+    late = replace(STAMP, now_s=101.0, captured_at=STAMP.captured_at + timedelta(milliseconds=1))
+    found = Detections.of([[1, 2, 3, 4]], [0.9], ["person"], Source.CLOUD, [7])
+    revised = revise(RESULT, PENDING, found, late)
+    assert revised is not None
+    assert (revised.revision, revised.final, revised.deadline_met) == (1, True, True)
+    assert revised.captured_at == RESULT.captured_at
+    assert revised.timings_ms.total == pytest.approx(1000)
+    again = revise(revised, PENDING, Detections.none(), late)
+    assert again is not None
+    assert again.revision == 2
+
+
+def test_what_shows_nothing_else_is_no_revision() -> None:
+    assert revise(RESULT, PENDING, Detections.none(), replace(STAMP, now_s=101.0)) is None

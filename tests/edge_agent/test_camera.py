@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from edge_agent.settings import UplinkSettings
 from pipeline.frames import Image
 from pipeline.policies.offload import OffloadSettings
-from pipeline.results import CameraState, Origin
+from pipeline.results import CameraState, Origin, Result, decode_result
 from pipeline.timing import run_virtual
+from pipeline.wire import topics
 from pipeline.wire.messages import Refusal
 from tests.support.agents import (
+    MODEL,
     PERSON_XYXY,
     UNSURE_PERSON,
     Deed,
@@ -501,3 +503,123 @@ class SlowAfter(SmallModel):
     @run_s.setter
     def run_s(self, value: float) -> None:
         pass
+
+
+# Late answers: what they change, and what is told of it.
+
+
+def first_results(made: Stage) -> list[Result]:
+    return [result for result in made.results() if result.revision == 0]
+
+
+def test_a_late_answer_has_its_result_published_again_where_that_is_wanted() -> None:
+    late_denial = [Deed(delay_s=0.35, sees=False), NEVER]
+    made = run_virtual(play(Pictures(12), deeds=late_denial, cameras=[camera(revisions=True)]))
+    [revised] = [result for result in made.results() if result.revision]
+    [before] = [result for result in first_results(made) if result.seq == revised.seq]
+    assert (before.origin, before.final, labels(before)) == ("edge_timeout", False, ["person"])
+    assert (revised.revision, revised.origin, revised.final, labels(revised)) == (1, "fused", True, [])
+    assert (revised.epoch, revised.seq, revised.captured_at) == (before.epoch, 0, before.captured_at)
+    assert revised.deadline_met  # what was promised was kept by the first result
+    assert revised.models.cloud == f"{MODEL}@1"
+    assert revised.timings_ms.total == pytest.approx(360.0)
+    counts = made.counts()
+    assert counts.invariant_ok
+    assert sum(counts.finals.values()) == counts.captured == 12  # one end for each frame, however often it is told
+    told = [decode_result(m.payload) for m in made.heard if m.topic == topics.result("gate")]
+    assert [result.revision for result in told if result.seq == 0] == [0, 1]
+    counters = made.agent.counters()
+    assert (counters["late_answers"], counters["late_answers_used"], counters["revisions"]) == (1, 1, 1)
+
+
+def test_a_late_answer_that_shows_nothing_else_is_no_revision() -> None:
+    seen_at_the_very_place = SmallModel(("person", 0.5, PERSON_XYXY))
+    made = run_virtual(
+        play(
+            Pictures(12),
+            model=seen_at_the_very_place,
+            deeds=[Deed(delay_s=0.35, sees=True), NEVER],
+            cameras=[camera(revisions=True, objects=frozenset({"car"}))],
+        )
+    )
+    assert made.results() == first_results(made)
+
+
+def test_without_being_asked_for_no_result_is_published_twice_and_each_is_final() -> None:
+    made = run_virtual(play(Pictures(12), deeds=[Deed(delay_s=0.35, sees=False), NEVER]))
+    assert made.results() == first_results(made)
+    assert all(result.final for result in made.results())
+
+
+def test_an_answer_that_is_over_two_seconds_old_has_no_effect() -> None:
+    made = run_virtual(
+        play(Pictures(40), deeds=[Deed(delay_s=2.05, sees=False), NEVER], cameras=[camera(revisions=True)])
+    )
+    assert all(labels(result) == ["person"] for result in made.results())
+    counters = made.agent.counters()
+    assert (counters["late_answers"], counters["late_answers_used"], counters["late_answers_dropped"]) == (1, 0, 1)
+
+
+@settings(max_examples=30)
+@given(script=st.lists(deeds, min_size=1, max_size=12), fps=st.sampled_from([5.0, 10.0]), in_flight=st.integers(1, 3))
+def test_whatever_comes_late_each_frame_ends_once_and_its_revisions_follow_its_result(
+    script: list[Deed], fps: float, in_flight: int
+) -> None:
+    made = run_virtual(
+        play(
+            Pictures(round(2 * fps), fps=fps),
+            deeds=script,
+            cameras=[camera(revisions=True)],
+            uplink=UplinkSettings(in_flight=in_flight),
+        )
+    )
+    counts, counters = made.counts(), made.agent.counters()
+    assert counts.invariant_ok
+    assert [result.seq for result in first_results(made)] == list(range(counts.captured))
+    newest: dict[int, Result] = {}
+    for result in made.results():
+        before = newest.get(result.seq)
+        assert result.revision == (0 if before is None else before.revision + 1)
+        if before is not None:
+            assert not before.final
+            assert result.final
+            assert result.detections != before.detections
+        newest[result.seq] = result
+        tracks = [found.track_id for found in result.detections if found.track_id is not None]
+        assert len(tracks) == len(set(tracks))  # nothing is shown twice
+    assert counters["late_answers_used"] + counters["late_answers_dropped"] == counters["late_answers"]
+    assert counters["revisions"] == len(made.results()) - counts.captured <= counters["late_answers_used"]
+
+
+def test_an_answer_that_is_overdue_is_not_waited_for_until_the_deadline() -> None:
+    made = run_virtual(play(Pictures(30), deeds=[Deed(delay_s=0.02)] * 20 + [NEVER]))
+    assert_sound(made, captured=30)
+    overdue = [result for result in made.results() if result.reason == "cloud_overdue"]
+    assert overdue
+    assert {result.origin for result in overdue} == {"edge_timeout"}
+    assert max(result.timings_ms.total or 0.0 for result in overdue) < 100.0  # 180 ms would be the deadline
+
+
+def test_when_the_way_opens_again_the_newest_frame_is_asked_about_at_once() -> None:
+    silent_for_a_while = [NEVER] * 5 + [Deed(delay_s=0.03)]
+
+    async def main() -> tuple[Stage, float]:
+        source = Pictures(60, fps=5.0)
+        async with stage([source], deeds=silent_for_a_while, cameras=[camera(sample_fps=5.0)]) as made:
+            running = asyncio.create_task(made.agent.run(1.0))
+            while made.agent.uplink.counters["echoes"] == 0:  # noqa: ASYNC110 - on virtual time
+                await asyncio.sleep(0.001)
+            echoed_s = asyncio.get_running_loop().time() - source.first_s
+            assert made.cloud is not None
+            await asyncio.sleep(0.002)
+            newest = made.cloud.requests[-1].seq
+            await running
+        return made, echoed_s - newest / 5.0
+
+    made, age_s = run_virtual(main())
+    assert_sound(made, captured=60)
+    assert made.cloud is not None
+    answered_before = [r.seq for r in made.cloud.requests if made.result(r.seq).reason == "circuit_open"]
+    assert len(answered_before) == 1  # its result had gone out
+    assert 0.0 < age_s <= 0.3
+    assert made.agent.counters()["late_answers_used"] == 1

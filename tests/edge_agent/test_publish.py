@@ -83,6 +83,18 @@ def test_counts_go_out_when_they_change_and_fall_to_zero() -> None:
     run_virtual(main())
 
 
+def test_a_revision_tells_of_the_past_and_changes_no_count() -> None:
+    async def main() -> None:
+        async with live() as s:
+            for one in (result(0, [BOX]), result(1, [BOX, BOX]), result(0, [], revision=1)):
+                await s.publisher.result(one)
+            await asyncio.sleep(0.01)
+            assert s.subscriber.told("count/person") == [b"1", b"2"]
+            assert [decode_result(told).revision for told in s.subscriber.told("gate/result")] == [0, 0, 1]
+
+    run_virtual(main())
+
+
 def test_a_camera_counts_for_itself() -> None:
     async def main() -> None:
         async with live() as s:
