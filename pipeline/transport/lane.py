@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pipeline.network.link import Stream
 from pipeline.timing import Clock
 
-Arrival = Callable[[], Awaitable[None]]
+Arrival = Callable[[], Awaitable[object]]
 
 
 class Lane:

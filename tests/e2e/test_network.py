@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import cut_clip, free_port_pair, gone, listening, product, until
+from tests.support.processes import Arguments, cut_clip, free_port_pair, gone, listening, product, until
 
 FRAMES = 60
 
@@ -14,7 +14,7 @@ FRAMES = 60
 async def test_a_run_over_a_modelled_network_answers_every_frame_and_says_that_it_was_modelled(tmp_path: Path) -> None:
     clip, port = cut_clip(tmp_path / "gate.mp4", FRAMES), free_port_pair()
     options = ["--realtime", "--deadline-ms", "1000", "--port", str(port), "--web-port", "0"]
-    network = ["--network", "lte", "--network-seed", "7", "--summary", tmp_path / "s.json"]
+    network: Arguments = ["--network", "lte", "--network-seed", "7", "--summary", tmp_path / "s.json"]
     async with listening(port) as listener, product(tmp_path, "run", clip, *options, *network) as run:
         await until(lambda: len(listener.results("gate")) > 3, "results over MQTT")
         page = await asyncio.to_thread(_status, run.stdout)

@@ -181,7 +181,8 @@ async def test_more_connections_than_there_is_room_for_are_turned_away() -> None
 
 
 async def test_in_an_outage_nothing_passes_to_a_real_broker_and_the_return_brings_what_waited() -> None:
-    with Embedded() as broker:
+    broker = Embedded()
+    with broker:
         epoch = Epoch(CLOCK.now_s())
         outage = (2.0, 3.5)
         up, down = (Link(LinkSettings(interrupted([(0.0, 1e7)], [outage]), 0.01), n, epoch) for n in range(2))
