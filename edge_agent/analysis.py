@@ -6,6 +6,7 @@ from dataclasses import replace
 from edge_agent.candidates import Survey, as_candidates, survey
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
+from edge_agent.lessons import audited
 from edge_agent.questions import NO_WAY, Question
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
@@ -14,8 +15,7 @@ from pipeline.detections import Detections
 from pipeline.mosaic import Layout, shown_px
 from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.offload import OFFLOAD_KINDS, OffloadDecision, OffloadPolicy, OffloadSettings, OffloadView
-from pipeline.policies.outcomes import drawn
-from pipeline.policies.route import Route
+from pipeline.policies.route import Route, first_look
 from pipeline.results import Origin
 
 _NO_SECOND_LOOK = NO_WAY | {"edge_only", "nothing_uncertain", "little_gain"}
@@ -24,7 +24,6 @@ time, and the answer says so.
 """
 
 ESTIMATE_HOLDS_S = 1.0
-
 
 _KIND_OF_MODE = {"edge_only": "never", "cloud_only": "always"}
 FIRST_BYTES_PER_PX = 0.06
@@ -113,7 +112,7 @@ class Analysis:
         timings = replace(pending.timings, wait_ms=_wait_ms(work, pending, started_s))
         if not context.resolver.update(frame.key, phase=Phase.LOOKED, timings=timings):
             return
-        decision = self._policy.decide(replace(self._view(self._survey(entry, work), work, settle_at_s), audited=()))
+        decision = first_look(self._view(self._survey(entry, work), work, settle_at_s), context.router.settings)
         if decision.kind == "none":
             context.settle(frame.key, Origin.CARRIED, decision.reason)
         else:
@@ -156,7 +155,7 @@ class Analysis:
         return survey(entry, work.gated.motion, work.frame.size, model, settings.candidates, settings.tracker)
 
     def _view(self, seen: Survey, work: Work, settle_at_s: float) -> OffloadView:
-        context, key, settings = self._context, work.frame.key, self._context.settings
+        context, settings = self._context, self._context.settings
         outlook = context.tools.uplink.outlook(
             context.name, context.settings.offload.tail_deviations, self._expected_bytes
         )
@@ -165,7 +164,7 @@ class Analysis:
         steering = context.steer.at(now_s, outlook, remaining_ms, context.levers)
         places = as_candidates(seen.places, seen.gain, settings.candidates, due_only=True)
         context.steer.offered([place.gain for place in places])
-        audit = drawn(f"{key.camera}/{key.epoch}/{key.seq}", settings.offload.audit_share)
+        audit = audited(work.frame.key, settings.offload.audit_share)
         return OffloadView(
             candidates=places,
             remaining_ms=remaining_ms,

@@ -1,11 +1,28 @@
 """The agent as the status page sees it: a value made from counters, on demand."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from edge_agent.agent import Agent
 from edge_agent.board import Board
 from edge_agent.camera import Camera
 from edge_agent.drawing import annotated_jpeg
-from edge_agent.status.snapshot import AgentStatus, CameraStatus, WorkerStatus
+from edge_agent.status.queues import queue_statuses
+from edge_agent.status.snapshot import (
+    AgentStatus,
+    AttainmentStatus,
+    BreachStatus,
+    CameraStatus,
+    PathStatus,
+    Percentiles,
+    WorkerStatus,
+)
+from edge_agent.status.ways import path_status, steering_status
 from edge_agent.workers import KnownWorker
+from pipeline.metrics.histogram import LogHistogram
+from pipeline.metrics.little import QueueFlow
+from pipeline.policies.restraint import in_words
 from pipeline.results import CameraState
 from pipeline.timing import Clock, rfc3339, wall_time
 
@@ -38,11 +55,27 @@ class AgentStatusSource:
             cloud=self._cloud(),
             cameras=[self._camera(camera, now_s) for camera in agent.cameras],
             workers=[_worker(known, now_s) for known in agent.uplink.workers.all()],
-            models={"edge": f"{agent.detector.name}@{agent.detector.version}"},
+            models=self._models(),
             ready=not ready_reason,
             ready_reason=ready_reason,
+            alerts=list(reversed(agent.budget_watch.alerts)),
+            segments=_together([camera.board for camera in agent.cameras if not camera.patient], now_s),
             counters=agent.counters(),
+            queues=queue_statuses(self._flows(now_s), agent.uplink.workers.all()),
+            paths=self._paths(now_s),
         )
+
+    def _paths(self, now_s: float) -> list[PathStatus]:
+        path = path_status(self._agent.settings.uplink.tier, self._agent.uplink.path, now_s)
+        return [] if path is None else [path]
+
+    def _flows(self, now_s: float) -> Iterator[tuple[str, QueueFlow | None]]:
+        yield from ((camera.work.name, camera.work.flow()) for camera in self._agent.cameras)
+        yield "uplink", self._agent.uplink.waiting.flow(now_s)
+
+    def _models(self) -> dict[str, str]:
+        small = {"edge": self._agent.detector, "light": self._agent.light}
+        return {role: f"{model.name}@{model.version}" for role, model in small.items() if model is not None}
 
     def _cloud(self) -> str:
         asks = any(camera.settings.mode != "edge_only" for camera in self._agent.cameras)
@@ -79,7 +112,51 @@ class AgentStatusSource:
             uplink_kbit_s=self._agent.uplink.bytes_per_s(camera.name) * 8 / 1000,
             counts=board.counts,
             picture_seq=board.picture.result.seq if board.picture else None,
+            attainment=_attainment(camera),
+            steering=steering_status(camera.steer, camera.router),
+            **self._budgets(camera),
         )
+
+    def _budgets(self, camera: Camera) -> dict[str, Any]:
+        """The fields of a camera's budgets; empty where they are not watched."""
+        if camera.patient:
+            return {}
+        watch = self._agent.budget_watch
+        state, now = watch.state(camera.name), watch.restraint(camera)
+        steps = Counter(step.action for step in state.steps)
+        return {
+            "budgets_ms": {b.segment: b.budget_ms for b in camera.board.budgets if b.stage is None},
+            "breaches": [
+                BreachStatus(b.segment, b.stage, breach.p99_ms, b.budget_ms, watch.since(camera.name, b))
+                for breach in state.breaches
+                for b in [breach.budget]
+            ],
+            "turned_down": {action.value: in_words(action, now) for action in steps},
+            "steps": {action.value: count for action, count in steps.items()},
+        }
+
+
+def _attainment(camera: Camera) -> AttainmentStatus:
+    found, sla = camera.board.attainment, camera.settings.budget.sla
+    return AttainmentStatus(
+        within_ms=sla.within_ms or camera.deadline_ms,
+        target=sla.share,
+        accepted=found.accepted,
+        hit_edge=found.hit_edge,
+        hit_cloud=found.hit_cloud,
+        share=found.share,
+        met=found.met(sla.share),
+    )
+
+
+def _together(boards: Iterable[Board], now_s: float) -> dict[str, Percentiles]:
+    """The segments over all these cameras: their windows, merged."""
+    merged: dict[str, LogHistogram] = {}
+    for board in boards:
+        for budget, window in board.budgets.items():
+            if budget.stage is None:
+                merged.setdefault(budget.segment, LogHistogram()).merge(window.recent(now_s))
+    return {name: Percentiles(one.percentile(50), one.percentile(99), one.count) for name, one in merged.items()}
 
 
 def _worker(known: KnownWorker, now_s: float) -> WorkerStatus:

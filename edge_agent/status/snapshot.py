@@ -37,6 +37,37 @@ class BreachStatus(msgspec.Struct, frozen=True):
     since: str
 
 
+class SteeringStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a camera holds to when it asks the cloud.
+
+    ``mode`` is open, saving or edge; ``price_per_kb`` the least predicted gain, in boxes put right, that 1,000 bytes
+    must bring; ``agreement`` the F1 of edge against cloud on whole frames (null: too few yet). ``route`` says whether
+    the small model (edge) or the larger one (cloud) looks first.
+    """
+
+    mode: str
+    price_per_kb: float
+    agreement: float | None
+    route: str
+    route_reason: str
+
+
+class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The way to the workers of a tier, as predicted for a request of the usual size; ``age_s`` since it was last
+    heard of. The four parts add up to the expected round trip; ``tail_ms`` is a bad case.
+    """
+
+    tier: str
+    bandwidth_kbit_s: float | None
+    request_bytes: float
+    up_ms: float
+    queue_ms: float
+    cloud_ms: float
+    down_ms: float
+    tail_ms: float
+    age_s: float
+
+
 class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One camera at one moment. ``captured = sum(finals) + sum(drops) + in_flight``."""
 
@@ -69,6 +100,7 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is turned down for breached budgets, in words, by action."""
     steps: dict[str, int] = {}
     """Steps taken by action."""
+    steering: SteeringStatus | None = None
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +150,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int] = {}
     """Events that are not the end of a frame, by kind, since the start."""
     queues: list[QueueStatus] = []
+    paths: list[PathStatus] = []
 
 
 class StatusSource(Protocol):

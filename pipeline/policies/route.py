@@ -8,6 +8,8 @@ there is time for both, one after the other, both look: the small model's answer
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pipeline.policies.offload import Kind, OffloadDecision, OffloadView, obstacle
+
 
 class Route(StrEnum):
     """Who looks at a frame first."""
@@ -19,12 +21,14 @@ class Route(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RouteSettings:
     """The other way is taken where it needs less than ``factor`` of this one, and at most once in ``dwell_s``. While
-    frames go to the cloud, the small model looks at one every ``refresh_s``, so that what it would take is known.
+    frames go to the cloud, the small model looks at one every ``refresh_s``, so that what it would take is known, and
+    a whole frame goes every ``search_s``: nobody else would find what neither moves nor has a track.
     """
 
     factor: float = 0.8
     dwell_s: float = 5.0
     refresh_s: float = 2.0
+    search_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +90,20 @@ class Routing:
 
 
 _NO_WAY = frozenset({"unreachable", "infeasible"})
+
+
+def first_look(view: OffloadView, settings: RouteSettings) -> OffloadDecision:
+    """What is sent of a frame that the small model has not looked at: its places, which are tracks and motion, or the
+    whole of it where there are none or it is time to search. No price is asked: there is no answer to improve on.
+    """
+    kinds: tuple[Kind, ...] = (
+        ("frame", "mosaic") if view.since_full_frame_s >= settings.search_s else ("mosaic", "frame")
+    )
+    hindrance = ""
+    for kind in kinds:
+        if kind == "mosaic" and not view.candidates:
+            continue
+        hindrance = obstacle(view, kind)
+        if not hindrance:
+            return OffloadDecision(kind, "cloud_first", view.candidates if kind == "mosaic" else ())
+    return OffloadDecision("none", hindrance, wanted=True)

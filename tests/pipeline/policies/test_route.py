@@ -1,14 +1,17 @@
 """Frames go to whoever answers sooner, without flapping, and never where no answer would come."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.route import Route, RouteSettings, RouteView, Routing
+from pipeline.policies.offload import Candidate, OffloadView, Why
+from pipeline.policies.route import Route, RouteSettings, RouteView, Routing, first_look
 
 SETTINGS = RouteSettings()
+PLACE = Candidate((10.0, 10.0, 40.0, 90.0), Why.MISSED, 0.5)
 optional_ms = st.none() | st.floats(0.0, 1000.0)
 
 
@@ -88,6 +91,39 @@ def test_an_unknown_cloud_is_tried_by_what_the_small_model_cannot_answer() -> No
 def test_a_small_model_of_which_nothing_is_known_changes_nothing() -> None:
     assert after(view(0.0, edge_ms=None)).route is Route.EDGE
     assert after(view(0.0, edge_ms=400.0), view(9.0, edge_ms=None)).route is Route.CLOUD
+
+
+def frame_view(**changes: Any) -> OffloadView:
+    fields: dict[str, Any] = {
+        "candidates": (PLACE,),
+        "remaining_ms": 150.0,
+        "round_trip_ms": {"mosaic": 60.0, "frame": 100.0},
+        "expected_bytes": {},
+        "tokens_bytes": None,
+        "since_full_frame_s": 0.4,
+        "reachable": True,
+    }
+    return OffloadView(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason"),
+    [
+        ({}, "mosaic", "cloud_first"),
+        ({"candidates": ()}, "frame", "cloud_first"),
+        ({"since_full_frame_s": 2.0}, "frame", "cloud_first"),
+        ({"since_full_frame_s": 2.0, "remaining_ms": 80.0}, "mosaic", "cloud_first"),
+        ({"price_per_kb": 9.0}, "mosaic", "cloud_first"),
+        ({"remaining_ms": 20.0}, "none", "infeasible"),
+        ({"reachable": False, "unreachable_reason": "no_worker"}, "none", "no_worker"),
+    ],
+)
+def test_a_first_look_is_at_the_places_or_at_the_whole_frame_as_can_be_had(
+    changes: dict[str, Any], kind: str, reason: str
+) -> None:
+    decision = first_look(frame_view(**changes), SETTINGS)
+    assert (decision.kind, decision.reason) == (kind, reason)
+    assert decision.places == ((PLACE,) if kind == "mosaic" else ())
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 2.0), optional_ms, optional_ms, st.booleans()), max_size=100))
