@@ -24,6 +24,7 @@ from edge_agent.tracking.tracks import (
 )
 from pipeline.detections import Detections, Source
 from pipeline.geometry import Size, area, clip, iou
+from pipeline.policies.fallback import decay
 
 _TEMPORARY_ID = 1 << 40
 """Ids from here on are given during a replay and replaced before anybody sees them."""
@@ -182,9 +183,9 @@ def _shown(tracks: Tracks, analysed_at_s: float, settings: TrackerSettings) -> N
 
 
 def _as_detections(tracks: Tracks, shown: NDArray[np.bool_]) -> Detections:
-    return Detections.of(
-        tracks.boxes.xyxy[shown], tracks.score[shown], tracks.label[shown], Source.TRACK, tracks.ids[shown]
-    )
+    """The tracks as boxes that nobody saw there: the longer ago they were seen, the less sure they are."""
+    score = tracks.score[shown] * decay(tracks.at_s - tracks.seen_s[shown])
+    return Detections.of(tracks.boxes.xyxy[shown], score, tracks.label[shown], Source.TRACK, tracks.ids[shown])
 
 
 def _inside(found: Detections, size: Size) -> Detections:

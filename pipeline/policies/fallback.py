@@ -8,6 +8,9 @@ only keeps back this frame and those behind it. Decay and age limit of late answ
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 LATE_WITHIN_S = 2.0
 """An answer that is older than this, counted from the capture of its frame, has no effect any more."""
 HALF_LIFE_S = 1.0
@@ -59,6 +62,6 @@ def worth_asking(age_s: float) -> bool:
     return age_s <= ASK_WITHIN_S
 
 
-def decay(age_s: float) -> float:
-    """The factor on the confidence of a box that was seen ``age_s`` ago and moved along since; 1 for age 0."""
-    return float(0.5 ** (max(0.0, age_s) / HALF_LIFE_S))
+def decay(age_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factors (n,) on the confidence of boxes that were seen ``age_s`` (n,) ago and moved along since; 1 for age 0."""
+    return np.asarray(0.5 ** (np.maximum(0.0, age_s) / HALF_LIFE_S))

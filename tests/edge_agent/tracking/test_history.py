@@ -316,9 +316,27 @@ def test_a_confirmed_track_that_the_small_model_misses_is_shown_for_a_while_as_a
 def test_a_carried_frame_is_answered_from_the_tracks_moved_there() -> None:
     tracker = walked(10)
     found = carried_answer(*tracker.at(1.9), SIZE, SETTINGS)
-    assert labels(found) == [("person", 0.8, "track")]
+    assert labels(found) == [("person", 0.75, "track")]  # seen 0.1 s ago
     assert found.xyxy[0, 0] == pytest.approx(38, abs=1)
     assert found.track_id.tolist() == [1]
+
+
+@given(st.floats(0.0, 0.6), st.lists(st.booleans(), max_size=6))
+def test_what_only_a_late_answer_saw_is_shown_once_less_sure_by_its_age_and_not_for_long(
+    now_s: float, looks: list[bool]
+) -> None:
+    tracker = Tracker(SETTINGS)
+    for seq, too_faint in enumerate([True, *looks]):
+        tracker.observe(seq, seq * 0.1, detections(*[person(0, 0.16)] * too_faint))
+    assert tracker.correct(0, judged(Verdict.CONFIRMED, person(0, 0.9)))
+    assert tracker.correct(0, judged(Verdict.CONFIRMED, person(0, 0.9)))  # again, as a duplicate would
+    now_s += 0.1 * len(looks)
+    seen_at_s = max([0.0, *(0.1 * (n + 1) for n, seen in enumerate(looks) if seen)])
+    tracks, analysed_at_s = tracker.at(now_s)
+    found = carried_answer(tracks, analysed_at_s, SIZE, SETTINGS)
+    assert len(found) == (analysed_at_s - seen_at_s <= SETTINGS.confirmed_coast_s)
+    was = 0.9 if seen_at_s == 0 else 0.16
+    assert found.score.tolist() == pytest.approx([was * 0.5 ** (now_s - seen_at_s)] * len(found))
 
 
 def test_a_carried_answer_shows_what_the_analysed_one_did() -> None:
