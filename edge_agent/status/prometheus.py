@@ -8,6 +8,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles
+from pipeline.policies.restraint import Action
 from pipeline.results import CameraState, DropReason, Origin
 
 _CIRCUIT_STATES = ("closed", "open", "probing", "off")
@@ -30,9 +31,11 @@ class SnapshotCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from _agent_metrics(self._status)
         yield from _worker_metrics(self._status)
+        yield from _queue_metrics(self._status)
         yield from _frame_metrics(self._status.cameras)
         yield from _latency_metrics(self._status.cameras)
         yield from _camera_metrics(self._status.cameras)
+        yield from _budget_metrics(self._status.cameras)
 
 
 def _agent_metrics(status: AgentStatus) -> Iterator[Metric]:
@@ -63,6 +66,21 @@ def _worker_metrics(status: AgentStatus) -> Iterator[Metric]:
         if worker.infer_ms_p95 is not None:
             infer.add_metric(values, worker.infer_ms_p95 / 1000)
     yield from (online, queue, infer)
+
+
+def _queue_metrics(status: AgentStatus) -> Iterator[Metric]:
+    labels = ["queue"]
+    length = GaugeMetricFamily("foveate_queue_length", "What waits in a queue now.", labels=labels)
+    mean = GaugeMetricFamily("foveate_queue_mean_length", "Mean length over the last half minute.", labels=labels)
+    rate = GaugeMetricFamily("foveate_queue_arrivals_per_second", "Arrivals at a queue.", labels=labels)
+    wait = GaugeMetricFamily("foveate_queue_wait_seconds", "Mean wait of what left a queue.", labels=labels)
+    for queue in status.queues:
+        length.add_metric([queue.name], queue.length)
+        mean.add_metric([queue.name], queue.mean_length)
+        rate.add_metric([queue.name], queue.arrivals_per_s)
+        if queue.wait_ms is not None:
+            wait.add_metric([queue.name], queue.wait_ms / 1000)
+    yield from (length, mean, rate, wait)
 
 
 def _frame_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
@@ -121,6 +139,34 @@ def _camera_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
         for label, count in camera.counts.items():
             objects.add_metric([camera.name, label], count)
     yield from (deadline, hit, lambda_edge, uplink, fps, state, objects)
+
+
+def _budget_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
+    one = ["camera"]
+    accepted = CounterMetricFamily("foveate_sla_accepted", "Frames accepted for analysis.", labels=one)
+    hits = CounterMetricFamily("foveate_sla_hits", "Of these, answered within the SLA.", labels=["camera", "by"])
+    within = GaugeMetricFamily("foveate_sla_within_seconds", "What in time means for the SLA.", labels=one)
+    target = GaugeMetricFamily("foveate_sla_target_ratio", "Share that the SLA promises.", labels=one)
+    met = GaugeMetricFamily("foveate_sla_met", "1 while the share since the start reaches the target.", labels=one)
+    budget = GaugeMetricFamily("foveate_budget_seconds", "Latency budget.", labels=["camera", "segment"])
+    breached = GaugeMetricFamily("foveate_budget_breached", "1 while it is breached.", labels=["camera", "segment"])
+    steps = GaugeMetricFamily("foveate_turned_down_steps", "Steps taken by action.", labels=["camera", "action"])
+    for camera in cameras:
+        name = [camera.name]
+        if (found := camera.attainment) is not None:
+            accepted.add_metric(name, found.accepted)
+            hits.add_metric([camera.name, "edge"], found.hit_edge)
+            hits.add_metric([camera.name, "cloud"], found.hit_cloud)
+            within.add_metric(name, found.within_ms / 1000)
+            target.add_metric(name, found.target)
+            if found.met is not None:
+                met.add_metric(name, found.met)
+        for segment, budget_ms in camera.budgets_ms.items():
+            budget.add_metric([camera.name, segment], budget_ms / 1000)
+            breached.add_metric([camera.name, segment], any(b.segment == segment for b in camera.breaches))
+        for action in _with_known(Action, camera.steps) if camera.budgets_ms else ():
+            steps.add_metric([camera.name, action], camera.steps.get(action, 0))
+    yield from (accepted, hits, within, target, met, budget, breached, steps)
 
 
 def _quantiles(percentiles: Percentiles) -> Iterator[tuple[str, float]]:

@@ -18,10 +18,12 @@ from tests.support.status_samples import (
     HOSTILE,
     FakeStatusSource,
     agent,
+    alert,
     camera,
     percentiles,
     queue,
     silent_camera,
+    troubled_camera,
     worker,
 )
 
@@ -105,6 +107,9 @@ async def test_every_number_of_the_snapshot_is_on_the_page(page: Page) -> None:
             "capture-fps": "25.0 per s",
             "analysed-fps": "5.0 per s",
             "deadline": "deadline 200",
+            "sla": "98 % within 150 ms",
+            "sla-verdict": "met",
+            "sla-share": "99.70 %",
             "captured": "12,345",
             "equals": "=",
             "answered": "12,328",
@@ -119,11 +124,11 @@ async def test_every_number_of_the_snapshot_is_on_the_page(page: Page) -> None:
         await expect(card.locator(".chip")).to_have_text(["7 person", "2 bicycle"])
         rows = [" ".join((await row.inner_text()).split()) for row in await card.locator(".latency tbody tr").all()]
         assert rows == [
-            "end to end 61.4 183",
-            "network 12.3 88.1",
-            "queue 4.2 31.7",
-            "edge 9.6 22.4",
-            "cloud 28.9 47.5",
+            "end to end 61.4 183 200",
+            "edge 9.6 22.4 25.5",
+            "network 12.3 88.1 90",
+            "queue 4.2 31.7 35",
+            "cloud 28.9 47.5 50",
         ]
         await expect(shown(page, "agent")).to_have_text("edge-7")
         await expect(shown(page, "version")).to_have_text("0.1.0, up for 7 min")
@@ -160,6 +165,81 @@ async def test_bars_are_to_scale_and_the_deadline_is_drawn_across_them(page: Pag
         widths = [part["width"] for part in parts if part is not None]
         assert len(widths) == 6
         assert widths[5] / widths[1] == pytest.approx(9926 / 1502, rel=0.05)
+
+
+async def test_the_budgets_of_the_segments_lie_one_after_the_other_up_to_the_deadline(page: Page) -> None:
+    async with visiting(page, FakeStatusSource()):
+        await page.emulate_media(reduced_motion="reduce")
+        rows = page.locator(".latency tbody tr")
+        ends: list[float] = []
+        for number in range(1, 5):
+            track = rows.nth(number).locator(".track")
+            box, bar = await track.bounding_box(), await track.locator("i.p99").bounding_box()
+            assert box is not None
+            assert bar is not None
+            assert (bar["x"] - box["x"]) / box["width"] == pytest.approx(ends[-1] if ends else 0.0, abs=0.01)
+            tick = await track.evaluate("track => parseFloat(getComputedStyle(track, '::after').left)")
+            ends.append(tick / box["width"])
+        assert ends == pytest.approx([25.5 / 250, 115.5 / 250, 150.5 / 250, 200.5 / 250], abs=0.01)
+
+
+async def test_a_breach_is_seen_in_the_header_on_its_camera_and_in_the_list_of_alerts(page: Page) -> None:
+    source = FakeStatusSource()
+    async with visiting(page, source):
+        await expect(page.locator("#budgets")).to_have_attribute("data-tone", "good")
+        await expect(shown(page, "budgets-state")).to_have_text("budgets kept")
+        await expect(page.locator("#no-alerts")).to_have_text("No latency budget has been breached.")
+        await expect(page.locator(".breaches")).to_be_hidden()
+        cleared = alert(camera="plaza", segment="queue", state="cleared", p99_ms=None, detail="queue: all is well")
+        source.current = agent(
+            cameras=[camera(), troubled_camera()],
+            alerts=[alert(), cleared],
+            segments={"network": percentiles(20.0, 80.2), "edge": percentiles(39.6, 61.4)},
+        )
+        card = page.locator(".card").nth(1)
+        await expect(shown(page, "budgets-state")).to_have_text("1 budget breached")
+        await expect(page.locator("#budgets")).to_have_attribute("data-tone", "bad")
+        await expect(shown(card, "breaches").locator("li")).to_have_text(
+            "edge over budget P99 62.4 of 25.5 ms for 22 s"
+        )
+        await expect(shown(card, "turned-down").locator("li")).to_have_text(
+            "at most 2.5 frames per second are analysed"
+        )
+        await expect(card.locator("tr.late th")).to_have_text("edge")
+        rows = page.locator("#alerts tr")
+        await expect(rows.nth(0)).to_contain_text("gatebreachededge: P99 of 62.4 ms is above the budget of 25.5 ms")
+        await expect(rows.nth(1)).to_contain_text("plazaclearedqueue: all is well")
+        await expect(page.locator("#together-p99")).to_have_text("network80.2 msedge61.4 ms")
+
+
+async def test_a_promise_shows_what_edge_and_cloud_have_kept_of_it(page: Page) -> None:
+    silent = silent_camera("c")
+    async with visiting(page, FakeStatusSource(agent(cameras=[troubled_camera(), silent]))):
+        card = page.locator(".card").first
+        await page.emulate_media(reduced_motion="reduce")
+        await expect(shown(card, "sla")).to_have_text("90 % within 100 ms")
+        await expect(shown(card, "sla-verdict")).to_have_text("missed")
+        await expect(card.locator(".sla-verdict")).to_have_attribute("data-tone", "bad")
+        await expect(shown(card, "sla-hits").locator("li")).to_have_text(
+            ["12.7 % with the cloud", "72.7 % by the edge", "260 not in time"]
+        )
+        whole = await shown(card, "sla-bar").bounding_box()
+        assert whole is not None
+        widths = {}
+        for name in ("cloud", "edge", "missed"):
+            part = await card.locator(f".sla-bar [data-hit={name}]").bounding_box()
+            assert part is not None
+            widths[name] = part["width"] / whole["width"]
+        assert widths == pytest.approx({"cloud": 230 / 1800, "edge": 1310 / 1800, "missed": 260 / 1800}, abs=0.01)
+        await expect(page.locator(".card").nth(1).locator(".sla")).to_be_hidden()
+
+
+async def test_where_no_budgets_are_watched_none_are_shown(page: Page) -> None:
+    async with visiting(page, FakeStatusSource(agent(cameras=[camera(budgets_ms={})]))):
+        await expect(page.locator("#budgets")).to_be_hidden()
+        await expect(page.locator("#alerts-panel")).to_be_hidden()
+        row = page.locator(".latency tbody tr").nth(2)
+        assert (await row.inner_text()).split() == ["network", "12.3", "88.1", "–"]
 
 
 async def test_the_page_follows_the_source(page: Page) -> None:
@@ -238,6 +318,7 @@ async def test_hostile_names_are_shown_as_they_are_and_do_nothing(page: Page) ->
         drops={HOSTILE: 1, "__proto__": 4},
         segments={HOSTILE: percentiles(1.0, 2.0), "__proto__": percentiles(3.0, 4.0)},
         counts={HOSTILE: 3, "__proto__": 1},
+        turned_down={HOSTILE: HOSTILE},
     )
     source = FakeStatusSource(
         agent(
@@ -248,6 +329,7 @@ async def test_hostile_names_are_shown_as_they_are_and_do_nothing(page: Page) ->
             cameras=[hostile, camera("__proto__", title="")],
             workers=[worker(HOSTILE, tier=HOSTILE, models=[HOSTILE], reason=HOSTILE)],
             models={HOSTILE: HOSTILE},
+            alerts=[alert(camera=HOSTILE, detail=HOSTILE)],
             ready=False,
             ready_reason=HOSTILE,
         )
@@ -259,7 +341,9 @@ async def test_hostile_names_are_shown_as_they_are_and_do_nothing(page: Page) ->
         await expect(shown(card, "title")).to_have_text(f"{HOSTILE} title")
         await expect(card.locator(".chip")).to_have_text([f"3 {HOSTILE}", "1 __proto__"])
         await expect(page.locator(".card h3").nth(1)).to_have_text("__proto__")
-        await expect(page.locator(".workers tbody th")).to_have_text(HOSTILE)
+        await expect(page.locator("#workers th")).to_have_text(HOSTILE)
+        await expect(page.locator("#alerts th")).to_have_text(HOSTILE)
+        await expect(shown(card, "turned-down").locator("li")).to_have_text(HOSTILE)
         await expect(card.locator("canvas")).to_be_visible()
         asked = {unquote(url.split("/")[-2]) for url in visit.witness.requests if "picture.jpg" in url}
         assert asked == {HOSTILE}
@@ -382,7 +466,9 @@ async def test_a_phone_needs_no_sideways_scrolling(page: Page, scheme: str) -> N
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_text_stands_out_from_its_ground(page: Page, scheme: str) -> None:
     await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    source = FakeStatusSource(agent(cameras=[camera(), silent_camera(), camera("f", state="frozen")]))
+    source = FakeStatusSource(
+        agent(cameras=[camera(), troubled_camera(), silent_camera(), camera("f", state="frozen")], alerts=[alert()])
+    )
     async with visiting(page, source):
         found = await page.evaluate(CONTRASTS)
     assert len(found) > 30
@@ -416,7 +502,8 @@ CONTRASTS = """() => {
 async def test_the_page_has_headings_captions_and_live_regions(page: Page) -> None:
     async with visiting(page, FakeStatusSource()):
         assert await page.locator("h1").all_inner_texts() == ["Foveate"]
-        assert await page.locator("h2").count() == 2
+        headings = await page.locator("h2").all_text_contents()
+        assert headings == ["Cameras", "Alerts", "Workers and models", "Queues"]
         assert await page.locator("table:not(:has(caption))").count() == 0
         assert await page.locator("th:not([scope])").count() == 0
         assert await shown(page, "state").get_attribute("aria-live") == "polite"

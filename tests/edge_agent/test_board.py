@@ -6,6 +6,8 @@ import pytest
 
 from edge_agent.board import SEGMENTS, Board
 from pipeline.frames import FrameKey
+from pipeline.metrics.attainment import Attainment
+from pipeline.policies.budgets import Budget
 from pipeline.results import CameraState, Origin, Result, ResultDetection, Timings
 from tests.support import records
 
@@ -81,3 +83,39 @@ def test_what_whole_frames_would_cost_is_sampled() -> None:
     board.jpeg_sample(70_000)
     board.jpeg_sample(80_000)
     assert (board.jpeg_samples, board.jpeg_sample_bytes) == (2, 150_000)
+
+
+def test_attainment_counts_what_was_accepted_for_analysis() -> None:
+    board = Board(START)
+    board.published(result(0, "fused", total=50.0), 1.0)
+    board.published(result(1, "edge_timeout", total=180.0), 1.0)
+    board.published(result(2, "edge", total=250.0, met=False), 1.0)
+    assert board.attainment == Attainment(accepted=3, hit_edge=1, hit_cloud=1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "accepted"), [("detector_busy", 1), ("edge_late", 1), ("not_due", 0), ("unchanged", 0)]
+)
+def test_a_carried_frame_is_no_hit_and_counts_only_where_it_had_been_accepted(reason: str, accepted: int) -> None:
+    board = Board(START)
+    board.published(records.result(0, origin="carried", reason=reason, timings_ms=Timings(total=5.0)), 1.0)
+    assert board.attainment == Attainment(accepted=accepted)
+
+
+def test_a_promise_may_be_tighter_than_the_deadline() -> None:
+    board = Board(START, within_ms=100.0)
+    board.published(result(0, "edge", total=100.0), 1.0)
+    board.published(result(1, "edge", total=150.0), 1.0)
+    assert board.attainment == Attainment(accepted=2, hit_edge=1)
+    assert board.hit_ratio == 1.0
+
+
+def test_a_late_answer_counts_in_the_segments_and_their_budgets() -> None:
+    network, gate = Budget("network", 60.0), Budget("edge", 5.0, "gate")
+    board = Board(START, [network, gate])
+    board.published(result(0, gate=1.0, edge=6.0, network=30.0, cloud_queue=4.0, cloud_infer=20.0), 1.0)
+    board.late_answer(Timings(network=300.0, cloud_queue=1.0, cloud_infer=5.0), 1.5)
+    assert board.counters["late_answers"] == 1
+    assert board.segments(2.0)["network"].p99_ms == 300.0
+    assert board.budgets[network].recent(2.0).greatest == 300.0
+    assert board.budgets[gate].recent(2.0).count == 1

@@ -1,12 +1,16 @@
 """The agent as the status page sees it."""
 
+from dataclasses import replace
+
 import pytest
 
 from edge_agent.settings import Mode
 from edge_agent.status.snapshot import AgentStatus
 from edge_agent.status_source import AgentStatusSource
+from pipeline.policies.budgets import BudgetSettings, SegmentActions
+from pipeline.policies.restraint import Action
 from pipeline.timing import LoopClock, run_virtual
-from tests.support.agents import Deed, Pictures, camera, stage
+from tests.support.agents import UNSURE_PERSON, Deed, Pictures, SmallModel, camera, stage
 
 
 def status_after(modes: list[Mode], deed: Deed) -> AgentStatus:
@@ -57,3 +61,37 @@ def test_a_camera_without_a_picture_has_none_to_show() -> None:
             assert shown[1].startswith(b"\xff\xd8")
 
     run_virtual(main())
+
+
+def test_breaches_and_what_is_turned_down_for_them_are_shown_with_the_newest_alert_first() -> None:
+    async def main() -> AgentStatus:
+        quick = BudgetSettings(least_samples=6, sustained_s=1.0, dwell_s=2.0)
+        acting = replace(quick, actions=SegmentActions(edge=(Action.LOWER_SAMPLE_RATE,)))
+        cameras = [camera("slow", budget=acting), camera("told", budget=quick)]
+        model = SmallModel(UNSURE_PERSON, run_s=0.06)
+        async with stage([Pictures(60), Pictures(60)], model=model, cameras=cameras) as made:
+            await made.agent.run(1.0)
+            return AgentStatusSource(made.agent, "here:1883", "1", LoopClock()).status()
+
+    status = run_virtual(main())
+    slow, told = status.cameras
+    assert {breach.segment for breach in slow.breaches} == {breach.segment for breach in told.breaches} == {"edge"}
+    assert slow.breaches[0].budget_ms == slow.budgets_ms["edge"] == 40.0
+    assert slow.steps["lower_sample_rate"] >= 1
+    assert slow.turned_down["lower_sample_rate"].endswith("frames per second are analysed")
+    assert (told.steps, told.turned_down) == ({}, {})
+    assert [alert.at for alert in status.alerts] == sorted((alert.at for alert in status.alerts), reverse=True)
+    assert status.segments["edge"].samples == sum(one.segments["edge"].samples for one in status.cameras)
+
+
+def test_attainment_is_shown_and_a_file_that_is_not_played_in_real_time_has_no_budgets() -> None:
+    async def main() -> AgentStatus:
+        async with stage([Pictures(5, live=False)]) as made:
+            await made.agent.run(1.0)
+            return AgentStatusSource(made.agent, "here:1883", "1", LoopClock()).status()
+
+    [shown] = run_virtual(main()).cameras
+    assert shown.attainment is not None
+    assert (shown.attainment.accepted, shown.attainment.share, shown.attainment.met) == (5, 1.0, True)
+    assert shown.attainment.within_ms == shown.deadline_ms == 10_000.0
+    assert (shown.budgets_ms, shown.breaches) == ({}, [])

@@ -6,7 +6,16 @@ import cv2
 import msgspec
 import numpy as np
 
-from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles, QueueStatus, WorkerStatus
+from edge_agent.status.snapshot import (
+    AgentStatus,
+    AttainmentStatus,
+    BreachStatus,
+    CameraStatus,
+    Percentiles,
+    QueueStatus,
+    WorkerStatus,
+)
+from pipeline.alerts import Alert
 
 HOSTILE = '<img src=x onerror="window.hacked=1">\'&amp;"🦊'
 
@@ -59,6 +68,8 @@ def camera(name: str = "plaza", **changes: Any) -> CameraStatus:
         uplink_kbit_s=432.6,
         counts={"person": 7, "bicycle": 2},
         picture_seq=None,
+        attainment=AttainmentStatus(150.0, 0.98, 2402, 689, 1706, 2395 / 2402, met=True),
+        budgets_ms={"network": 90.0, "queue": 35.0, "edge": 25.5, "cloud": 50.0},
     )
     return msgspec.structs.replace(base, **changes)
 
@@ -86,6 +97,37 @@ def silent_camera(name: str = "gate", **changes: Any) -> CameraStatus:
         uplink_kbit_s=0.0,
         counts={},
         picture_seq=None,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def troubled_camera(name: str = "gate", **changes: Any) -> CameraStatus:
+    """A camera with a breached budget, which misses its promise and is turned down."""
+    return camera(
+        name,
+        **{
+            "title": "Gate",
+            "attainment": AttainmentStatus(100.0, 0.9, 1800, 1310, 230, 1540 / 1800, met=False),
+            "breaches": [BreachStatus("edge", None, 62.4, 25.5, "2026-03-01T12:04:41.000Z")],
+            "segments": {**camera().segments, "edge": percentiles(39.6, 62.4)},
+            "turned_down": {"lower_sample_rate": "at most 2.5 frames per second are analysed"},
+            "steps": {"lower_sample_rate": 1},
+            **changes,
+        },
+    )
+
+
+def alert(**changes: Any) -> Alert:
+    base = Alert(
+        camera="gate",
+        segment="edge",
+        state="breached",
+        p99_ms=62.4,
+        budget_ms=25.5,
+        since="2026-03-01T12:04:41.000Z",
+        action="lower_sample_rate",
+        detail="edge: P99 of 62.4 ms is above the budget of 25.5 ms",
+        at="2026-03-01T12:04:41.000Z",
     )
     return msgspec.structs.replace(base, **changes)
 

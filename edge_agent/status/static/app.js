@@ -1,5 +1,6 @@
 // Polls the agent's status and keeps the page true: what is not fresh is never shown as live.
 
+import { showAlerts } from "./alerts.js";
 import { CameraCard } from "./camera.js";
 import { NONE, ago, count, decimal, element, field, isolated, setChildren, setText, words } from "./dom.js";
 import { showQueues } from "./queues.js";
@@ -114,6 +115,7 @@ function show(status) {
   setText(field(document, "fresh"), `live, ${new Date(lastFresh).toLocaleTimeString("en-GB")}`);
   showHeader(status);
   showCameras(status);
+  showAlerts(status);
   showWorkers(status);
   showQueues(status);
   setLink("live");

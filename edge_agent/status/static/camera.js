@@ -1,6 +1,7 @@
 // One camera's card.
 
 import { NONE, ago, count, decimal, element, field, isolated, percent, setChildren, setText, words } from "./dom.js";
+import { ordered, showAttainment, showBreaches, showLatency } from "./latency.js";
 
 const ORIGINS = new Map([
   ["cloud", "the larger model saw the whole frame"],
@@ -10,7 +11,6 @@ const ORIGINS = new Map([
   ["edge_shed", "a second look was wanted and refused"],
   ["carried", "moved here along the tracks, not analysed"],
 ]);
-const SEGMENTS = ["network", "queue", "edge", "cloud"];
 const TONES = new Map([
   ["live", "good"],
   ["connecting", "calm"],
@@ -24,12 +24,6 @@ const DELIVERING = new Set(["live", "dark", "frozen"]);
 const PICTURE_TIMEOUT_MS = 4000;
 
 const sum = (numbers) => Object.values(numbers).reduce((total, n) => total + n, 0);
-
-// Known names first and in order, then whatever else there is.
-function ordered(counts, known) {
-  const names = [...known].filter((name) => Object.hasOwn(counts, name));
-  return [...names, ...Object.keys(counts).filter((name) => !names.includes(name))].map((name) => [name, counts[name]]);
-}
 
 export class CameraCard {
   constructor(template) {
@@ -46,7 +40,9 @@ export class CameraCard {
     this.camera = camera;
     this.#state(camera, now);
     this.#facts(camera);
-    this.#latency(camera);
+    showAttainment(this.root, camera.attainment ?? null);
+    showLatency(this.root, camera);
+    showBreaches(this.root, camera, now);
     this.#frames(camera);
     this.#pictureNote();
   }
@@ -87,17 +83,6 @@ export class CameraCard {
 
   #unit(name, value, unit) {
     setChildren(field(this.root, name), [value, unit], (text, i) => (i ? element("small", "", ` ${text}`) : text));
-  }
-
-  #latency(camera) {
-    const deadline = camera.deadline_ms;
-    const rows = [["end to end", camera.latency], ...ordered(camera.segments, SEGMENTS)];
-    const worst = Math.max(...rows.map(([, p]) => p.p99_ms ?? 0));
-    const full = Math.max(deadline * 1.25, worst * 1.05);
-    const table = this.root.querySelector(".latency");
-    table.style.setProperty("--deadline", `${(deadline / full) * 100}%`);
-    this.#text("deadline", `deadline ${decimal(deadline)}`);
-    setChildren(field(this.root, "latency"), [...rows.map((row) => [...row, full, deadline])], latencyRow);
   }
 
   #frames(camera) {
@@ -174,23 +159,4 @@ export class CameraCard {
       this.loading = false;
     }
   }
-}
-
-function latencyRow([name, percentiles, full, deadline]) {
-  const row = element("tr");
-  const head = element("th");
-  head.scope = "row";
-  head.append(isolated(words(name)));
-  const track = element("td", "track");
-  for (const [className, value] of [["p99", percentiles.p99_ms], ["p50", percentiles.p50_ms]]) {
-    const bar = element("i", className);
-    bar.style.width = `${((value ?? 0) / full) * 100}%`;
-    track.append(bar);
-  }
-  const late = percentiles.p99_ms !== null && percentiles.p99_ms > deadline;
-  row.classList.toggle("late", late);
-  const p99 = element("td", "num", decimal(percentiles.p99_ms));
-  if (late) p99.title = "over the deadline";
-  row.append(head, track, element("td", "num", decimal(percentiles.p50_ms)), p99);
-  return row;
 }

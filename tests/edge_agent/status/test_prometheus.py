@@ -4,7 +4,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edge_agent.status.prometheus import render_metrics
 from edge_agent.status.snapshot import AgentStatus
-from tests.support.status_samples import HOSTILE, agent, camera, percentiles, queue, silent_camera, worker
+from tests.support.status_samples import (
+    HOSTILE,
+    agent,
+    camera,
+    percentiles,
+    queue,
+    silent_camera,
+    troubled_camera,
+    worker,
+)
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -56,6 +65,15 @@ def named(found: Samples, name: str) -> Samples:
         ("foveate_camera_state", {"camera": "plaza", "state": "offline"}, 0),
         ("foveate_objects", {"camera": "plaza", "label": "person"}, 7),
         ("foveate_events_total", {"kind": "uplink_missed"}, 17),
+        ("foveate_sla_accepted_total", {"camera": "plaza"}, 2402),
+        ("foveate_sla_hits_total", {"camera": "plaza", "by": "edge"}, 689),
+        ("foveate_sla_hits_total", {"camera": "plaza", "by": "cloud"}, 1706),
+        ("foveate_sla_within_seconds", {"camera": "plaza"}, 0.15),
+        ("foveate_sla_target_ratio", {"camera": "plaza"}, 0.98),
+        ("foveate_sla_met", {"camera": "plaza"}, 1),
+        ("foveate_budget_seconds", {"camera": "plaza", "segment": "network"}, 0.09),
+        ("foveate_budget_breached", {"camera": "plaza", "segment": "edge"}, 0),
+        ("foveate_turned_down_steps", {"camera": "plaza", "action": "raise_lambda"}, 0),
     ],
 )
 def test_each_figure_of_the_snapshot_is_there_in_base_units(name: str, labels: dict[str, str], value: float) -> None:
@@ -79,6 +97,16 @@ def test_a_camera_is_in_exactly_one_state_also_in_one_that_is_not_known_here() -
         assert states["foveate_camera_state", frozenset({("camera", "plaza"), ("state", state)})] == 1
 
 
+def test_a_breached_budget_and_what_is_turned_down_for_it_are_told() -> None:
+    found = samples(agent(cameras=[troubled_camera()]))
+    breached = named(found, "foveate_budget_breached")
+    assert {dict(labels)["segment"]: value for (_, labels), value in breached.items()} == {
+        "network": 0, "queue": 0, "edge": 1, "cloud": 0,
+    }  # fmt: skip
+    assert of(found, "foveate_turned_down_steps", camera="gate", action="lower_sample_rate") == 1
+    assert of(found, "foveate_sla_met", camera="gate") == 0
+
+
 def test_what_is_not_known_is_left_out_and_not_zero() -> None:
     found = samples(agent(cameras=[silent_camera()], workers=[worker(infer_ms_p95=None)]))
     for name in (
@@ -86,6 +114,9 @@ def test_what_is_not_known_is_left_out_and_not_zero() -> None:
         "foveate_segment_latency_seconds",
         "foveate_deadline_hit_ratio",
         "foveate_lambda_edge_ratio",
+        "foveate_sla_met",
+        "foveate_budget_seconds",
+        "foveate_turned_down_steps",
         "foveate_worker_infer_p95_seconds",
     ):
         assert named(found, name) == {}
