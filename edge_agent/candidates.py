@@ -104,7 +104,7 @@ def rule_gain(known: Places, settings: CandidateSettings) -> Array:
 
 
 def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking: TrackerSettings) -> Places:
-    """All places of one frame: its detections, then the tracks it missed, then the motion (n, 4) without a detection."""
+    """All places of one frame: its detections, the tracks it missed, the motion (n, 4) that touches no detection."""
     found, tracks = entry.seen.detections, entry.after.tracks
     row_of = {i: row for row, i in enumerate(tracks.ids.tolist())}
     rows = np.array([row_of.get(i, -1) for i in entry.after.track_of.tolist()], dtype=np.intp)

@@ -1,5 +1,7 @@
 """The work on one frame as plain functions: what the stages run on the pools, and what a plain loop can call."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from edge_agent.gate import jpeg
@@ -30,13 +32,22 @@ def look(detector: Detector, frame: Frame, settings: CameraSettings, region: Reg
     return wanted(found, settings, region)
 
 
-def draw(frame: Frame, decision: OffloadDecision, settings: CameraSettings) -> tuple[Layout, bytes]:
-    """Render and encode what a decision sends: the mosaic of its places, or the whole frame at low quality."""
+def draw(
+    frame: Frame, decision: OffloadDecision, settings: CameraSettings, scale_factor: float = 1.0
+) -> tuple[Layout, bytes]:
+    """Render and encode what a decision sends: the mosaic of its places, or the whole frame at low quality.
+
+    ``scale_factor`` in (0, 1] shrinks it further, crops not below their least scale.
+    """
     images = settings.images
     if decision.kind == "frame":
-        layout = whole_frame(frame.size, images.frame_width_px, images.frame_height_px)
+        sides = (round(images.frame_width_px * scale_factor), round(images.frame_height_px * scale_factor))
+        layout = whole_frame(frame.size, *sides)
         return layout, jpeg(render(frame.image, layout), images.frame_quality)
-    layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), settings.mosaic)
+    mosaic = settings.mosaic
+    if scale_factor < 1.0:
+        mosaic = replace(mosaic, scale=max(mosaic.scale * scale_factor, min(mosaic.scale, mosaic.least_scale)))
+    layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), mosaic)
     return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
 
 

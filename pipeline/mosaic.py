@@ -159,6 +159,11 @@ def regions_xyxy(layout: Layout) -> BoxArray:
     return np.array(rows, dtype=np.float32).reshape(-1, 4)
 
 
+def shown_px(layout: Layout) -> int:
+    """How many pixels of the frame a layout shows, overlaps counted twice."""
+    return sum(crop.region[2] * crop.region[3] for crop in layout.crops)
+
+
 def to_frame(crop: WireCrop, found: Sequence[WireDetection]) -> Detections:
     """Detections of one crop, in crop pixels as sent, as detections in frame pixels."""
     _, _, w, h = crop.placed

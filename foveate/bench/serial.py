@@ -21,14 +21,15 @@ from cloud_worker.model_runner import decode_jpeg
 from cloud_worker.replies import per_crop
 from edge_agent import answers
 from edge_agent.analysis import policy_for
-from edge_agent.candidates import candidates
+from edge_agent.candidates import as_candidates, survey
 from edge_agent.capture.readers import MediaClock
 from edge_agent.frame_work import answer, draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import BASELINE_EVERY, Gate, baseline_bytes
+from edge_agent.lessons import Lessons, audited
 from edge_agent.resolve import Pending, Phase
 from edge_agent.settings import CameraSettings, UplinkSettings
-from edge_agent.tracking.history import Entry, Tracker
+from edge_agent.tracking.history import Entry, Tracker, analysed_answer
 from foveate.bench.accuracy import read_record
 from foveate.bench.work import NO_WORK, SerialRun, Work, counts_of, work_of
 from foveate.config.settings import for_sources, plan
@@ -40,7 +41,7 @@ from pipeline.errors import SourceError
 from pipeline.frames import Frame, FrameKey
 from pipeline.geometry import BoxArray
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
-from pipeline.policies.offload import Adaptive, OffloadDecision, OffloadView
+from pipeline.policies.offload import OFFLOAD_KINDS, OffloadDecision, OffloadView
 from pipeline.results import Origin, Result, encode_result
 from pipeline.timing import Clock, MonotonicClock, wall_time
 
@@ -60,7 +61,8 @@ class SerialLoop:
         self._edge, self._cloud = detectors
         self._gate = Gate(settings)
         self._tracker = Tracker(settings.tracker)
-        self._policy = policy_for(settings.mode, Adaptive(settings.offload))
+        self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
+        self._lessons = Lessons(settings.gain, settings.offload.audit_share)
         self._full_frame_at_s: float | None = None
 
     def answer(self, frame: Frame) -> Result:
@@ -77,7 +79,7 @@ class SerialLoop:
             return self._result(frame, None, Origin.CARRIED, gated.reason)
         found = look(self._edge, frame, self._settings, self._gate.fit(frame.size))
         self._gate.tracks(self._tracker.observe(seq, scene_s, found))
-        decision = self._decide(self._entry(seq), gated.motion, work)
+        decision = self._decide(self._entry(seq), gated.motion, frame, work)
         if decision.kind == "none":
             return self._result(frame, self._entry(seq), Origin.EDGE, decision.reason)
         if decision.kind == "frame":
@@ -85,7 +87,7 @@ class SerialLoop:
         layout, data = draw(frame, decision, self._settings)
         if not work.answered:
             return self._result(frame, self._entry(seq), Origin.EDGE_TIMEOUT, decision.reason, len(data))
-        self._correct(seq, layout, self._second_look(layout, data))
+        self._correct(frame, layout, self._second_look(layout, data), whole=decision.kind == "frame")
         origin = Origin.CLOUD if decision.kind == "frame" else Origin.FUSED
         return self._result(frame, self._entry(seq), origin, decision.reason, len(data))
 
@@ -98,11 +100,14 @@ class SerialLoop:
     def _wanted(self, found: Detections) -> Detections:
         return wanted(found, self._settings, self._gate.region)
 
-    def _decide(self, entry: Entry, motion: BoxArray, work: Work) -> OffloadDecision:
+    def _decide(self, entry: Entry, motion: BoxArray, frame: Frame, work: Work) -> OffloadDecision:
         if self._full_frame_at_s is None:
             self._full_frame_at_s = entry.at_s
+        settings, model = self._settings, self._lessons.model
+        seen = survey(entry, motion, frame.size, model, settings.candidates, settings.tracker)
+        audit = audited(frame.key, settings.offload.audit_share)
         view = OffloadView(
-            candidates=candidates(entry, motion, self._settings.candidates),
+            candidates=as_candidates(seen.places, seen.gain, settings.candidates, due_only=True),
             remaining_ms=self._settings.deadline_ms,
             round_trip_ms={},
             expected_bytes={},
@@ -110,8 +115,13 @@ class SerialLoop:
             since_full_frame_s=entry.at_s - self._full_frame_at_s,
             reachable=work.asked,
             unreachable_reason="not_asked_by_the_conveyor",
+            least_score=seen.places.least_published_score,
+            audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
         )
-        return self._policy.decide(view)
+        decision = self._policy.decide(view)
+        if decision.kind != "none":
+            self._lessons.asked(frame.key, seen, decision)
+        return decision
 
     def _second_look(self, layout: Layout, data: bytes) -> Detections:
         """What the large model sees on the picture sent, in frame pixels."""
@@ -123,9 +133,13 @@ class SerialLoop:
         parts = [to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)]
         return merge_crops(parts, regions_xyxy(layout))
 
-    def _correct(self, seq: int, layout: Layout, cloud: Detections) -> None:
-        seen = self._entry(seq).seen.detections
-        self._tracker.correct(seq, fuse(seen, self._wanted(cloud), regions_xyxy(layout)))
+    def _correct(self, frame: Frame, layout: Layout, cloud: Detections, *, whole: bool) -> None:
+        key, looked_at, tracking = frame.key, regions_xyxy(layout), self._settings.tracker
+        entry = self._entry(key.seq)
+        before = analysed_answer(entry, frame.size, tracking)
+        self._tracker.correct(key.seq, fuse(entry.seen.detections, self._wanted(cloud), looked_at))
+        after = analysed_answer(self._entry(key.seq), frame.size, tracking)
+        self._lessons.answered(key, before, after, looked_at, whole=whole)
 
     def _result(self, frame: Frame, entry: Entry | None, origin: Origin, reason: str, bytes_up: int = 0) -> Result:
         scene_s = _scene_s(frame)

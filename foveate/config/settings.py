@@ -17,6 +17,7 @@ from edge_agent.status.access import AccessSettings
 from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
 from foveate.config.budget import budget_settings
+from foveate.config.calibration import calibrated, read_calibration
 from foveate.config.camera import CameraEntry
 from foveate.config.document import Document
 from foveate.config.fields import Keys, read_secret
@@ -25,8 +26,10 @@ from foveate.config.models import CloudModelKeys, Configuration
 from foveate.plan import EdgeModel, EmbeddedBrokerSettings, NetworkSettings, Plan, WebSettings
 from pipeline.errors import ConfigError
 from pipeline.mosaic import MosaicSettings
+from pipeline.policies.calibration import Calibration
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.offload import OffloadSettings
+from pipeline.policies.steering import SteeringSettings
 from pipeline.transport.settings import MqttSettings, TlsSettings
 from pipeline.transport.url import BrokerUrl, parse_broker_url
 
@@ -131,7 +134,7 @@ def default_agent_name() -> str:
 def _camera(camera: CameraEntry) -> CameraSettings:
     tracker = _settings(TrackerSettings, camera.tracker, noise=_settings(Noise, camera.tracker.noise))
     password = _secret(camera.password, camera.password_file)
-    return _settings(
+    settings = _settings(
         CameraSettings,
         camera,
         capture=_settings(CaptureSettings, camera, password=password),
@@ -142,8 +145,17 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         offload=_settings(OffloadSettings, camera.offload),
         mosaic=_settings(MosaicSettings, camera.mosaic),
         images=_settings(ImageSettings, camera.images),
+        steering=_settings(SteeringSettings, camera.steering),
         budget=budget_settings(camera.budget),
     )
+    return settings if camera.calibration is None else calibrated(settings, _calibration(camera.calibration))
+
+
+def _calibration(path: Path) -> Calibration:
+    try:
+        return read_calibration(path)
+    except ValueError as error:  # it was checked before, and has changed since
+        raise ConfigError(f"the calibration {path} is not usable: {error}") from error
 
 
 def _served(model: CloudModelKeys) -> ServedModel:

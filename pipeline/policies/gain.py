@@ -18,12 +18,14 @@ from pipeline.policies.places import FEATURES, PRIOR_WEIGHTS
 
 Array = NDArray[np.float64]
 
-_PRIOR_STRENGTH = 4.0
+_PRIOR_STRENGTH = 1.0
 """How firmly the weights stand before anything was learned: the precision of each."""
 _MOST_LOGIT = 30.0
 _NEWTON_STEPS = 3
 _UNSEEN_PRIOR = (0.1, 2.0)
 """Changes at no known place, and whole frames looked at, that the rate of such changes starts from."""
+_UNSEEN_HALF_LIFE = 250.0
+"""After so many whole frames, an earlier one counts half."""
 
 
 def _prior_precision() -> Array:
@@ -76,7 +78,7 @@ class GainModel:
 
     def learn_unseen(self, changes: int) -> "GainModel":
         """The model after an answer to a whole frame that changed something at so many unknown places."""
-        kept = 0.5 ** (20 / self.half_life)
+        kept = 0.5 ** (1 / _UNSEEN_HALF_LIFE)
         return replace(
             self,
             unseen_changes=_UNSEEN_PRIOR[0] * (1 - kept) + self.unseen_changes * kept + changes,
@@ -113,6 +115,10 @@ class GainModel:
         if not np.allclose(precision, precision.T) or np.linalg.eigvalsh(precision).min() <= 0:
             raise ValueError("its gain model's precision is no positive definite matrix")
         return cls(weights, precision, changes, looks, lessons)
+
+
+PRIOR = GainModel()
+"""What is believed of a camera that nothing is known of."""
 
 
 def _sigmoid(logit: Array) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 
 from pipeline.geometry import BoxArray, Size, coverage, merge_close, pad
 
-
 STAYING_FACTOR = 0.8
 """A camera that sends goes on at this part of the price."""
 OVERHEAD_BYTES = 900.0
@@ -49,13 +48,13 @@ class OffloadSettings:
     A low-quality full frame goes every ``full_frame_s`` (0: never), to find what the small model does not see at all.
     ``tail_deviations``: how pessimistic the predicted round trip is.
 
-    ``policy`` is one of ``OFFLOAD_KINDS``. Of ``adaptive``: a place with less predicted gain than ``least_gain`` is left
-    out; of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is learned
-    about too. ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
+    ``policy`` is one of ``OFFLOAD_KINDS``. Of ``adaptive``: a place with less predicted gain than ``least_gain`` is
+    left out; of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is
+    learned about too. ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
     """
 
     policy: str = "adaptive"
-    least_gain: float = 0.0
+    least_gain: float = 0.02
     audit_share: float = 0.03
     threshold: float = 0.6
     share: float = 0.2
@@ -77,8 +76,8 @@ class OffloadView:
     ``unreachable_reason`` while the way is known to be down.
 
     ``price_per_kb`` is the least predicted gain per 1000 bytes that is worth sending now; ``bytes_per_px`` what a pixel
-    of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent.
-    ``least_score`` of the boxes that are published anyway. ``audited`` are further places that this frame was drawn for.
+    of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent. ``least_score`` is
+    that of the boxes that are published anyway; ``audited`` are further places, where this frame was drawn for them.
     """
 
     candidates: tuple[Candidate, ...]

@@ -29,7 +29,16 @@ FEATURES = (
     *("height", "aspect", "crowding", "at_border", "boxes"),
     *("since_verdict", "age", "hits", "speed", "misfit", "untracked"),
 )
-PRIOR_WEIGHTS: tuple[float, ...] = (0.0,) * len(FEATURES)
+PRIOR_WEIGHTS = (
+    *(-3.0, -0.4, -1.4, -1.1, 0.6, -0.7),
+    0.9,
+    *(2.7, 2.0, -2.7, -2.0, 0.5, -0.5),
+    *(0.4, 0.2, 0.5, -0.6, 0.2),
+    *(0.9, 0.0, -0.6, -0.5, 1.8, -1.7),
+)
+"""Weights of the logistic regression that a camera starts from: what both delivered models disagree on in three scenes
+(a campus road, an indoor corner, bottles on a table), rounded.
+"""
 
 _BORDER_PX = 4.0
 _MOST_VERDICT_S, _MOST_AGE_S, _MOST_SPEED = 2.0, 3.0, 2.0
@@ -62,6 +71,12 @@ class Places:
 
     def __len__(self) -> int:
         return len(self.xyxy)
+
+    @property
+    def least_published_score(self) -> float | None:
+        """The lowest score of the small model's boxes that are published without another look; None without one."""
+        scores = self.score[self.published & (self.kind <= PlaceKind.DENIED)]
+        return float(scores.min()) if len(scores) else None
 
     def features(self, size: Size) -> Array:
         """The features (n, d) in a frame of ``size``, in the order of ``FEATURES``, each about between 0 and 1."""
