@@ -82,9 +82,22 @@ def test_no_more_than_the_rate_and_the_burst_pass_in_any_time(sent: Traffic, see
 
 @given(traffic, seeds)
 def test_nothing_passes_in_an_outage(sent: Traffic, seed: int) -> None:
-    settings = LinkSettings(interrupted([(0.0, 125_000.0)], OUTAGES), 0.0, 0.0, 0.02, 0.05)
+    settings = LinkSettings(interrupted([(0.0, 125_000.0)], OUTAGES), 0.0, 0.0, 0.2, 0.3)
     for _, arrives in arrivals(Link(settings, seed, Epoch(0.0)), sent):
         assert not any(start <= arrives < end for start, end in OUTAGES)
+
+
+def test_what_is_lost_before_an_outage_is_sent_again_after_it() -> None:
+    settings = LinkSettings(interrupted([(0.0, 1e9)], [(1.0, 50.0)]), 0.0, 0.0, 0.5, 1.0)
+    arrivals_s = [Link(settings, seed, Epoch(0.0)).transmit(100, 0.5) for seed in range(100)]
+    assert min(arrivals_s) == 0.5
+    assert {round(arrives) for arrives in arrivals_s if arrives != 0.5} >= {50, 52}
+    assert not [arrives for arrives in arrivals_s if 1.0 <= arrives < 50.0]
+
+
+def test_after_a_silence_the_burst_passes_at_once_and_no_more() -> None:
+    link = Link(plain(1500.0, burst=3000.0), 0, Epoch(0.0))
+    assert [link.transmit(1460, 100.0) for _ in range(4)] == pytest.approx([100.025, 100.025, 101.025, 102.025])
 
 
 def test_what_waits_through_an_outage_passes_after_it_at_the_rate_of_the_link() -> None:

@@ -88,6 +88,7 @@ def test_a_generated_trace_is_like_the_recorded_one(name: str, seed: int) -> Non
     assert shares[0] == pytest.approx(p5, rel=0.1, abs=0.03)
     assert shares[9] == pytest.approx(p50, rel=0.05)
     assert shares[18] == pytest.approx(p95, rel=0.05)
+    assert statistics.correlation(rates[:-1], rates[1:]) == pytest.approx(0.78, abs=0.1)
     moments, at_s = [0.0], 0.0
     while at_s < end_s - 1:
         at_s = capacity.open_s(at_s + 0.001)

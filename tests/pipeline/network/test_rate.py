@@ -45,6 +45,8 @@ def test_an_outage_is_a_flat_part_of_the_curve() -> None:
     assert [rate.carried_bytes(at_s) for at_s in (5.0, 7.9, 8.0, 9.0, 19.0, 22.0, 24.0)] == [
         500, 500, 500, 600, 1600, 1600, 1700,
     ]  # fmt: skip
+    assert rate.reached_s(500.0) == 5.0
+    assert rate.reached_s(1600.0) == 19.0
     assert rate.open_s(4.999) == 4.999
     assert rate.open_s(5.0) == 8.0
     assert rate.open_s(19.5) == 22.0
