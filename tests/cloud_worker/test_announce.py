@@ -59,6 +59,7 @@ def test_the_announcement_tells_rate_wait_and_mean_length_of_the_queue() -> None
             await asyncio.sleep(1)
             queue = seen[-1][2].queue
             assert queue is not None
+            assert queue.wait_ms is not None
             assert queue.wait_ms == pytest.approx(50, abs=1)
             assert queue.mean_length == pytest.approx(queue.arrivals_per_s * queue.wait_ms / 1000, rel=0.01)
 
