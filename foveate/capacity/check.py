@@ -6,7 +6,8 @@ from foveate.capacity.sizing import Demand, Load, Sizing, Way, size, with_counts
 from foveate.plan import Plan
 from foveate.simulation.fleet import Fleet, simulate
 from foveate.simulation.outcome import Outcome
-from foveate.simulation.workload import Scene, Workload, paced
+from foveate.simulation.scene import Scene
+from foveate.simulation.workload import Workload, paced
 from pipeline.network.profiles import profile
 
 MOST_CAMERAS = 400

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import cv2
 import typer
 from rich import box
 from rich.console import Console
@@ -17,7 +16,6 @@ from foveate.simulation.cli import settings_of
 from foveate.simulation.record import record_clip
 from foveate.simulation.workload import Workload, load, with_times
 from pipeline.errors import ConfigError
-from pipeline.timing import MonotonicClock
 
 SAMPLE_CLIP = Path(__file__).resolve().parents[2] / "sample_videos/plaza.mp4"
 CALIBRATION_S = 20.0
@@ -62,8 +60,7 @@ def _workload(source: Path | None) -> Workload:
     if not clip.exists():
         raise ConfigError("there is nothing to measure service times on: name a workload or a video with --from.")
     typer.echo(f"measuring service times on {CALIBRATION_S:.0f} s of {clip.name} ...", err=True)
-    cv2.setNumThreads(1)
-    return record_clip(clip, settings_of(clip, {}), MonotonicClock(), CALIBRATION_S)
+    return record_clip(clip, settings_of(clip, {}), CALIBRATION_S)
 
 
 def _brief(peaks: dict[float, Sizing]) -> dict[str, Any]:

@@ -6,12 +6,17 @@ Nothing is decided here: each method hands its values to the policy that a real 
 
 from collections.abc import Mapping
 
-from edge_agent.analysis import ESTIMATE_HOLDS_S, policy_for
+from edge_agent.analysis import ESTIMATE_HOLDS_S, FIRST_BYTES_PER_PX, policy_for
+from edge_agent.levers import Levers
 from edge_agent.settings import CameraSettings, UplinkSettings
-from foveate.simulation.workload import Shot
+from edge_agent.steer import Outlook, Steer, paced
+from foveate.simulation.scene import Look
+from foveate.simulation.workload import RecordedFrame, Shot
 from pipeline.policies.breaker import Breaker, HoldBack
+from pipeline.policies.fallback import Wait, wait
 from pipeline.policies.latency import FreshEstimate
-from pipeline.policies.offload import Adaptive, Candidate, OffloadDecision, OffloadView
+from pipeline.policies.offload import OFFLOAD_KINDS, Adaptive, OffloadDecision, OffloadView
+from pipeline.policies.outcomes import drawn
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.tokens import SharedBudget
 
@@ -19,48 +24,47 @@ from pipeline.policies.tokens import SharedBudget
 class AgentDecisions:
     """What the cameras of one edge node share: the budget, the circuit breaker, the model of the way to the cloud."""
 
-    __slots__ = ("_breaker", "_budget", "_path")
+    __slots__ = ("_breaker", "_budget", "_settings", "_weights", "path")
 
     def __init__(self, settings: UplinkSettings, weights: Mapping[str, float]) -> None:
+        self._settings, self._weights = settings, weights
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
         self._budget = SharedBudget.full(settings.uplink_kbps, settings.burst_s, weights, 0.0)
-        self._path = PathEstimate.holding(settings.probe_every_s)
+        self.path = PathEstimate.holding(settings.probe_every_s)
 
     @property
-    def obstacle(self) -> str:
-        """Why the cloud need not be asked; empty where it may be."""
-        return "" if self._breaker.closed else "circuit_open"
+    def closed(self) -> bool:
+        """Whether questions may be sent."""
+        return self._breaker.closed
 
-    def tails_ms(self, expected_bytes: Mapping[str, float], now_s: float, deviations: float) -> dict[str, float]:
-        """The predicted tails of round trips, by kind, as far as they are known."""
-        return self._path.tails_ms(expected_bytes, now_s, deviations)
-
-    def available_bytes(self, camera: str, now_s: float) -> float | None:
-        """What the budget allows a camera to send now; None is anything."""
-        self._budget = self._budget.at(now_s)
-        return self._budget.available_bytes(camera)
+    def outlook(self, camera: "CameraDecisions", now_s: float) -> Outlook:
+        """What a camera may expect of the cloud now."""
+        self._budget = paced(self._budget, self.path, self._settings, self._weights, now_s)
+        reason = "" if self._breaker.closed else "circuit_open"
+        if not reason and not camera.may_ask(now_s):
+            reason = "busy"
+        tails = self.path.tails_ms(camera.expected_bytes, now_s, camera.settings.offload.tail_deviations)
+        tokens_bytes, fill = self._budget.available_bytes(camera.name), self._budget.fill(camera.name)
+        return Outlook(not reason, reason, tails, tokens_bytes, self.path, fill, self._settings.burst_s)
 
     def sent(self, camera: str, size_bytes: int, now_s: float) -> float:
         """A question goes out; the bytes that are still on the way up before it."""
-        ahead_bytes = self._path.ahead_bytes(now_s)
-        self._path = self._path.sent(size_bytes, now_s)
+        ahead_bytes = self.path.ahead_bytes(now_s)
+        self.path = self.path.sent(size_bytes, now_s)
         self._budget = self._budget.at(now_s).take(camera, size_bytes)
         return ahead_bytes
 
-    def answered(self, trip: RoundTrip, now_s: float) -> None:
-        """An answer came, in time or late."""
-        self._path = self._path.answered(trip, now_s)
-        self._breaker = self._breaker.answered()
-
-    def refused(self) -> None:
-        """A worker was too busy for a question: the way is open."""
+    def answered(self, trip: RoundTrip | None, now_s: float) -> None:
+        """An answer came, in time or late; None where its round trip says nothing of the way as it is now."""
+        if trip is not None:
+            self.path = self.path.answered(trip, now_s)
         self._breaker = self._breaker.answered()
 
     def missed(self, now_s: float) -> None:
         """No answer came by the time at which the frame had to be settled."""
         self._breaker = self._breaker.missed(now_s)
 
-    def backlog(self, now_s: float) -> None:
+    def backed_up(self, now_s: float) -> None:
         """The link takes no more."""
         self._breaker = self._breaker.opened(now_s)
 
@@ -81,17 +85,17 @@ class CameraDecisions:
     """What one camera decides by, and what it remembers for that. Its scene time is that of capture."""
 
     __slots__ = (
-        "_deviations", "_edge_ms", "_expected_bytes", "_full_frame_at_s", "_hold", "_policy", "agent", "name",
-        "settings",
+        "_bytes_per_px", "_edge_ms", "_full_frame_at_s", "_hold", "_levers", "_policy", "_sending", "_steer", "agent",
+        "expected_bytes", "name", "settings",
     )  # fmt: skip
 
     def __init__(self, agent: str, name: str, settings: CameraSettings) -> None:
         self.agent, self.name, self.settings = agent, name, settings
-        self._policy = policy_for(settings.mode, Adaptive(settings.offload))
-        self._deviations = settings.offload.tail_deviations
-        self._hold = HoldBack()
+        self.expected_bytes: dict[str, float] = {}
+        self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
+        self._steer, self._levers, self._hold = Steer(settings.steering), Levers(), HoldBack()
         self._edge_ms = FreshEstimate(ESTIMATE_HOLDS_S)
-        self._expected_bytes: dict[str, float] = {}
+        self._bytes_per_px, self._sending = FIRST_BYTES_PER_PX, True
         self._full_frame_at_s: float | None = None
 
     def too_late(self, now_s: float, settle_at_s: float) -> bool:
@@ -102,40 +106,63 @@ class CameraDecisions:
         """The small model was done with a frame at ``now_s``."""
         self._edge_ms = self._edge_ms.add(edge_ms, now_s)
 
-    def is_quiet(self, candidates: tuple[Candidate, ...], scene_s: float) -> bool:
-        """Whether ``decide`` could only answer that nothing is uncertain, whatever the way to the cloud is like."""
-        if candidates or not isinstance(self._policy, Adaptive):
+    def is_quiet(self, frame: RecordedFrame, scene_s: float) -> bool:
+        """Whether ``decide`` could only answer that nothing is uncertain, whatever the way to the cloud is like.
+
+        Such a frame is not put to the policy. Steering, which takes a step with every frame, takes that one with the
+        next frame that has something to ask.
+        """
+        if frame.places or not isinstance(self._policy, Adaptive):
             return False
-        full_frame_s = self.settings.offload.full_frame_s
-        begun_s = self._full_frame_at_s
+        full_frame_s, begun_s = self.settings.offload.full_frame_s, self._full_frame_at_s
         return full_frame_s <= 0 or (begun_s is not None and 0 <= scene_s - begun_s < full_frame_s)
 
-    def decide(
-        self, agent: AgentDecisions, candidates: tuple[Candidate, ...], scene_s: float, settle_at_s: float, now_s: float
-    ) -> OffloadDecision:
+    def decide(self, agent: AgentDecisions, look: Look, now_s: float) -> OffloadDecision:
         """Whether the cloud is asked about a frame, about what, and why."""
+        settings, scene_s = self.settings.offload, look.captured_s
         if self._full_frame_at_s is None:
             self._full_frame_at_s = scene_s
-        reason = agent.obstacle or ("" if self._hold.allows(now_s) else "busy")
-        return self._policy.decide(
+        outlook, remaining_ms = agent.outlook(self, now_s), (look.settle_at_s - now_s) * 1000
+        steering = self._steer.at(now_s, outlook, remaining_ms, self._levers)
+        self._steer.offered([place.gain for place in look.scene.due])
+        audit = drawn(f"{self.name}/0/{look.number}", settings.audit_share)
+        decision = self._policy.decide(
             OffloadView(
-                candidates=candidates,
-                remaining_ms=(settle_at_s - now_s) * 1000,
-                round_trip_ms=agent.tails_ms(self._expected_bytes, now_s, self._deviations),
-                expected_bytes=self._expected_bytes,
-                tokens_bytes=agent.available_bytes(self.name, now_s),
+                candidates=look.scene.due,
+                remaining_ms=remaining_ms,
+                round_trip_ms=outlook.round_trip_ms,
+                expected_bytes=self.expected_bytes,
+                tokens_bytes=outlook.tokens_bytes,
                 since_full_frame_s=scene_s - self._full_frame_at_s,
-                reachable=not reason,
-                unreachable_reason=reason,
+                reachable=outlook.reachable and not steering.hindrance,
+                unreachable_reason=outlook.reason or steering.hindrance,
+                price_per_kb=steering.price_per_kb,
+                bytes_per_px=self._bytes_per_px,
+                sending=self._sending,
+                least_score=look.scene.frame.least_score,
+                audited=look.scene.all if audit else (),
             )
         )
+        if look.scene.all or decision.kind != "none":
+            self._sending = decision.kind != "none"
+        return decision
 
-    def drawn(self, kind: str, shot: Shot, scene_s: float) -> None:
+    def drawn(self, decision: OffloadDecision, shot: Shot) -> None:
         """A picture was made for the cloud."""
-        before = self._expected_bytes.get(kind, shot.size_bytes)
-        self._expected_bytes[kind] = 0.7 * before + 0.3 * shot.size_bytes
-        if kind == "frame":
+        before = self.expected_bytes.get(decision.kind, shot.size_bytes)
+        self.expected_bytes[decision.kind] = 0.7 * before + 0.3 * shot.size_bytes
+        if decision.kind == "mosaic":
+            self._bytes_per_px = 0.7 * self._bytes_per_px + 0.3 * shot.size_bytes / shot.shown_px
+
+    def asks(self, decision: OffloadDecision, shot: Shot, scene_s: float) -> None:
+        """The picture goes to the uplink."""
+        if decision.kind == "frame":
             self._full_frame_at_s = scene_s
+        self._steer.asked(len(decision.places), shot.size_bytes)
+
+    def wait(self, now_s: float, settle_at_s: float, p95_ms: float | None) -> Wait:
+        """How long the answer to a question that is sent now is waited for."""
+        return wait(now_s, settle_at_s, p95_ms, self.settings.wait)
 
     def may_ask(self, now_s: float) -> bool:
         """Whether the camera does not hold back from a busy worker."""

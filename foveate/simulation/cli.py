@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import cv2
 import typer
 from rich import box
 from rich.console import Console
@@ -17,8 +16,9 @@ from foveate.plan import Plan
 from foveate.simulation.fleet import Fleet, simulate
 from foveate.simulation.outcome import Outcome
 from foveate.simulation.record import record_clip
-from foveate.simulation.workload import Scene, load, mean, save
-from pipeline.timing import MonotonicClock, cpu_s
+from foveate.simulation.scene import Scene
+from foveate.simulation.workload import load, mean, save
+from pipeline.timing import cpu_s
 
 app = typer.Typer(no_args_is_help=True, help="Simulate fleets of cameras with the real decisions, on virtual time.")
 
@@ -31,8 +31,7 @@ def record(
     sample_fps: Annotated[float, typer.Option(min=0.1, help="Frames that are due per second.")] = 5.0,
 ) -> None:
     """Record what the frames of a clip ask of the system, with times measured on this machine."""
-    cv2.setNumThreads(1)
-    workload = record_clip(clip, settings_of(clip, {"cameras.sample_fps": sample_fps}), MonotonicClock(), seconds)
+    workload = record_clip(clip, settings_of(clip, {"cameras.sample_fps": sample_fps}), seconds)
     save(workload, out)
     typer.echo(
         f"{workload.captured} frames, {workload.sampled} due, {len(workload.frames)} analysed; small model "

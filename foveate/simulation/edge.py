@@ -9,9 +9,12 @@ from edge_agent.settings import CameraSettings, UplinkSettings
 from foveate.simulation.agent_decisions import AgentDecisions, CameraDecisions
 from foveate.simulation.events import EventLoop
 from foveate.simulation.outcome import Tally
-from foveate.simulation.questions import Look, Question
-from foveate.simulation.uplink import Road, SimulatedUplink
-from foveate.simulation.workload import Scene
+from foveate.simulation.questions import Question
+from foveate.simulation.roads import Road
+from foveate.simulation.scene import Look, Scene
+from foveate.simulation.uplink import SimulatedUplink
+from pipeline.policies.fallback import OVERDUE
+from pipeline.policies.offload import OffloadDecision
 from pipeline.results import Origin
 
 
@@ -38,7 +41,7 @@ class SimulatedCamera:
         self._scene, self._margin_s, self._loop, self._tally = camera.scene, margin_s, loop, tally
         began_s = camera.offset * camera.scene.workload.duration_s
         self._begin_s, self._number = -began_s, 0
-        self._next = bisect_left(camera.scene.frames, began_s, key=lambda frame: frame.at_s)
+        self._next = bisect_left(camera.scene.frames, began_s, key=lambda scene: scene.frame.at_s)
         self.busy = False
         self.free_at_s = self.settled_at_s = 0.0
         self.slot: Look | None = None
@@ -46,27 +49,39 @@ class SimulatedCamera:
 
     def next_look(self) -> Look:
         """The next frame that the gate keeps; those in between, which it drops, cost the simulator nothing."""
-        scene = self._scene
-        if self._next == len(scene.frames):
+        frames = self._scene.frames
+        if self._next == len(frames):
             self._next = 0
-            self._begin_s += scene.workload.duration_s
-        frame, candidates = scene.frames[self._next], scene.candidates[self._next]
+            self._begin_s += self._scene.workload.duration_s
+        scene = frames[self._next]
         self._next += 1
         self._number += 1
-        captured_s = self._begin_s + frame.at_s
+        captured_s = self._begin_s + scene.frame.at_s
         settle_at_s = captured_s + self.decisions.settings.deadline_ms / 1000 - self._margin_s
-        return Look(self._number, frame, candidates, captured_s, settle_at_s)
+        return Look(self._number, scene, captured_s, settle_at_s)
 
     def settle(self, look: Look, origin: Origin, reason: str, ready_at_s: float | None = None) -> None:
-        """Nothing better will come for a frame. Answers go out in the order of capture (``edge_agent/resolve.py``)."""
-        if look.ready_at_s is not None:
-            return
-        look.ready_at_s = self._loop.now_s if ready_at_s is None else ready_at_s
-        look.origin, look.reason = origin, reason
-        pending, deadline_s = self.pending, self.decisions.settings.deadline_ms / 1000
-        while pending and (ready_at_s := pending[0].ready_at_s) is not None:
-            first = pending.popleft()
-            self.settled_at_s = min(max(ready_at_s, self.settled_at_s), first.settle_at_s)
+        """Nothing better will come for a frame."""
+        if look.ready_at_s is None:
+            look.ready_at_s = self._loop.now_s if ready_at_s is None else ready_at_s
+            look.origin, look.reason = origin, reason
+            self.publish()
+
+    def publish(self) -> None:
+        """Answer the frames whose turn it is, in the order of capture, as ``edge_agent/resolve.py`` does.
+
+        One whose wait for the cloud is over goes out too, but not while another one before it holds it back.
+        """
+        pending, now_s = self.pending, self._loop.now_s
+        while pending:
+            first = pending[0]
+            if first.ready_at_s is None:
+                if now_s < first.waits_until_s:
+                    return
+                first.ready_at_s, first.origin, first.reason = now_s, Origin.EDGE_TIMEOUT, OVERDUE
+            pending.popleft()
+            self.settled_at_s = min(max(first.ready_at_s, self.settled_at_s), first.settle_at_s)
+            deadline_s = self.decisions.settings.deadline_ms / 1000
             self._tally.answered(first.origin, first.reason, self.settled_at_s - first.captured_s, deadline_s)
 
 
@@ -87,7 +102,7 @@ class EdgeNode:
         self._model_free_s = 0.0
         self._cameras = {c.name: SimulatedCamera(c, name, margin_s, loop, tally) for c in cameras}
         self._agent = AgentDecisions(settings, {c.name: c.settings.weight for c in cameras})
-        self._uplink = SimulatedUplink(loop, settings, self._agent, road, tally, self._settle)
+        self._uplink = SimulatedUplink(loop, settings, self._agent, road, tally, self._settle, self._overdue)
 
     def open(self, receive: Callable[[Question], None]) -> None:
         """Begin; ``receive`` takes the questions that have come up the link."""
@@ -98,9 +113,12 @@ class EdgeNode:
     def _settle(self, question: Question, origin: Origin, reason: str) -> None:
         self._cameras[question.camera.name].settle(question.look, origin, reason)
 
+    def _overdue(self, question: Question) -> None:
+        self._cameras[question.camera.name].publish()
+
     def _schedule(self, camera: SimulatedCamera) -> None:
         look = camera.next_look()
-        self._loop.at(look.captured_s + look.frame.gate_ms / 1000, self._kept, (camera, look))
+        self._loop.at(look.captured_s + look.scene.frame.gate_ms / 1000, self._kept, (camera, look))
 
     def _kept(self, arrived: tuple[SimulatedCamera, Look]) -> None:
         """A frame is at the small model's door, where one of each camera waits and a newer one takes its place."""
@@ -129,7 +147,7 @@ class EdgeNode:
         if now_s >= look.settle_at_s or decisions.too_late(now_s, look.settle_at_s):
             camera.settle(look, Origin.CARRIED, "edge_late")
             return
-        run_s = look.frame.edge_ms / 1000
+        run_s = look.scene.frame.edge_ms / 1000
         end_s = self._model_free_s = max(now_s, self._model_free_s) + run_s
         self._tally.edge_busy_s += run_s
         # In advance, which nobody notices: until then the camera's next frame waits.
@@ -137,7 +155,7 @@ class EdgeNode:
         camera.free_at_s = end_s
         if end_s >= look.settle_at_s:
             camera.settle(look, Origin.CARRIED, "edge_late", look.settle_at_s)
-        elif decisions.is_quiet(look.candidates, look.captured_s):
+        elif decisions.is_quiet(look.scene.frame, look.captured_s):
             camera.settle(look, Origin.EDGE, "nothing_uncertain", end_s)
         else:
             camera.busy = True
@@ -146,21 +164,22 @@ class EdgeNode:
     def _looked(self, seen: tuple[SimulatedCamera, Look]) -> None:
         camera, look = seen
         now_s = self._loop.now_s
-        decision = camera.decisions.decide(self._agent, look.candidates, look.captured_s, look.settle_at_s, now_s)
-        shot = look.frame.whole if decision.kind == "frame" else look.frame.mosaic
-        if decision.kind == "none" or shot is None:
+        decision = camera.decisions.decide(self._agent, look, now_s)
+        if decision.kind == "none":
             camera.settle(look, Origin.EDGE_SHED if decision.wanted else Origin.EDGE, decision.reason)
             self._next_of(camera)
             return
+        shot = look.scene.shot(decision)
         question = Question(self._uplink, camera.decisions, look, decision.kind, shot, decision.reason)
-        self._loop.at(now_s + shot.encode_ms / 1000, self._drawn, (camera, question))
+        self._loop.at(now_s + shot.encode_ms / 1000, self._drawn, (camera, decision, question))
 
-    def _drawn(self, drawn: tuple[SimulatedCamera, Question]) -> None:
-        camera, question = drawn
+    def _drawn(self, drawn: tuple[SimulatedCamera, OffloadDecision, Question]) -> None:
+        camera, decision, question = drawn
         look = question.look
-        camera.decisions.drawn(question.kind, question.shot, look.captured_s)
+        camera.decisions.drawn(decision, question.shot)
         if self._loop.now_s >= look.settle_at_s:
             camera.settle(look, Origin.EDGE_SHED, "not_asked_in_time", look.settle_at_s)
         else:
+            camera.decisions.asks(decision, question.shot, look.captured_s)
             self._uplink.ask(question)
         self._next_of(camera)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from foveate.plan import Plan
 from foveate.simulation.cloud import SimulatedWorker
-from foveate.simulation.edge import EdgeNode, NodeCamera, Road
+from foveate.simulation.edge import EdgeNode, NodeCamera
 from foveate.simulation.events import EventLoop
 from foveate.simulation.outcome import Outcome, Tally, outcome
 from foveate.simulation.questions import Question
-from foveate.simulation.workload import Scene
+from foveate.simulation.roads import Hop
+from foveate.simulation.scene import Scene
 from pipeline.errors import ConfigError
 from pipeline.network.profiles import profile
 
@@ -34,20 +35,6 @@ class Fleet:
     together: float = 1.0
     duration_s: float = 60.0
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Hop:
-    """A way that only takes its time."""
-
-    delay_s: float
-    road: Road | None = None
-
-    def transmit(self, size_bytes: int, now_s: float) -> float:
-        return self.delay_s + (now_s if self.road is None else self.road.transmit(size_bytes, now_s))
-
-    def waiting_bytes(self, now_s: float) -> float:
-        return 0.0 if self.road is None else self.road.waiting_bytes(now_s)
 
 
 def simulate(fleet: Fleet) -> Outcome:
@@ -74,10 +61,10 @@ def simulate(fleet: Fleet) -> Outcome:
 
 def _node(fleet: Fleet, number: int, loop: EventLoop, tally: Tally) -> EdgeNode:
     agent, hop_s = fleet.product.agent, fleet.hop_ms / 1000
-    up, down = _Hop(hop_s), _Hop(hop_s)
+    up, down = Hop(hop_s), Hop(hop_s)
     if fleet.network is not None:
         up_link, down_link = profile(fleet.network, fleet.seed * fleet.nodes + number).links(0.0)
-        up, down = _Hop(hop_s, up_link), _Hop(hop_s, down_link)
+        up, down = Hop(hop_s, up_link), Hop(hop_s, down_link)
     cameras = [_camera(fleet, i) for i in range(number, fleet.cameras, fleet.nodes)]
     return EdgeNode(loop, agent.uplink, agent.settle_margin_ms / 1000, (up, down), tally, f"node-{number}", cameras)
 

@@ -1,30 +1,12 @@
-"""What moves through a simulated fleet: frames until they are answered, and questions about them."""
+"""What a simulated edge node asks the workers."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from foveate.simulation.agent_decisions import CameraDecisions
-from foveate.simulation.workload import RecordedFrame, Shot
-from pipeline.policies.offload import Candidate
-from pipeline.results import Origin
+from foveate.simulation.scene import Look
+from foveate.simulation.workload import Shot
 from pipeline.wire.messages import Refusal
-
-
-@dataclass(slots=True, eq=False)
-class Look:
-    """A frame that the gate kept, until it is answered. ``ready_at_s`` is when nothing better will come.
-
-    ``number`` counts the camera's frames; ``captured_s`` is its scene time too.
-    """
-
-    number: int
-    frame: RecordedFrame
-    candidates: tuple[Candidate, ...]
-    captured_s: float
-    settle_at_s: float
-    ready_at_s: float | None = None
-    origin: Origin = Origin.CARRIED
-    reason: str = ""
 
 
 class Asker(Protocol):
@@ -37,7 +19,11 @@ class Asker(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """A picture on its way to a worker, and the worker's answer on its way back. Times are in seconds."""
+    """A picture on its way to a worker, and the worker's answer on its way back. Times are in seconds.
+
+    ``landed``: it does not count as under way any more; ``missed``: because its time was over; ``cut_off``: it was
+    under way when the circuit opened.
+    """
 
     asker: Asker
     camera: CameraDecisions
@@ -47,7 +33,9 @@ class Question:
     reason: str
     sent_at_s: float = 0.0
     ahead_bytes: float = 0.0
+    landed: bool = False
     missed: bool = False
+    cut_off: bool = False
     queue_ms: float = 0.0
     infer_ms: float = 0.0
     refusal: Refusal | None = None

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+import cv2
+
 from cloud_worker.model_runner import decode_jpeg
 from cloud_worker.replies import per_crop
-from edge_agent.candidates import candidates
+from edge_agent.candidates import as_candidates, due, survey
 from edge_agent.frame_work import draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
@@ -23,17 +25,24 @@ from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
 from pipeline.errors import SourceError
 from pipeline.frames import Frame
-from pipeline.mosaic import Layout, regions_xyxy, to_frame
+from pipeline.mosaic import Layout, regions_xyxy, shown_px, to_frame
 from pipeline.policies.offload import Candidate, OffloadDecision
-from pipeline.timing import Clock
+from pipeline.timing import Clock, cpu_s
 
 T = TypeVar("T")
 WHOLE_FRAMES_TIMED = 8
 """One analysed frame in so many is also looked at as a whole; the others take over its times."""
 
 
+class CpuClock:
+    """The CPU time of this process: on one thread, what a machine that has nothing else to do would take."""
+
+    def now_s(self) -> float:
+        return cpu_s()
+
+
 class Recorder:
-    """The stages of one camera. ``detectors`` are the small and the large model."""
+    """The stages of one camera. ``detectors`` are the small and the large model; ``clock`` times each piece of work."""
 
     def __init__(
         self, settings: CameraSettings, min_score: float, detectors: tuple[Detector, Detector], clock: Clock
@@ -75,18 +84,21 @@ class Recorder:
         region = self._gate.fit(frame.size)
         found, edge_ms = self._timed(lambda: look(self._edge, frame, self._settings, region))
         entry = self._tracker.observe(frame.key.seq, at_s, found)
-        places = candidates(entry, gated.motion, self._settings.candidates)
-        mosaic = self._look_again(frame, entry, places) if places else None
-        whole = self._look_at_whole(frame)
+        settings = self._settings
+        seen = survey(entry, gated.motion, frame.size, settings.gain, settings.candidates, settings.tracker)
+        places = as_candidates(seen.places, seen.gain, settings.candidates, due_only=False)
+        allowed = due(seen.places, settings.candidates).tolist()
+        wanted_now = tuple(place for place, now in zip(places, allowed, strict=True) if now)
         self._frames.append(
             RecordedFrame(
-                frame.key.seq,
-                at_s,
-                gate_ms,
-                edge_ms,
-                tuple(Place(p.box, p.why, p.gain) for p in places),
-                mosaic,
-                whole,
+                seq=frame.key.seq,
+                at_s=at_s,
+                gate_ms=gate_ms,
+                edge_ms=edge_ms,
+                places=tuple(Place(p.box, p.why, p.gain, p.score, now) for p, now in zip(places, allowed, strict=True)),
+                least_score=seen.places.least_published_score,
+                mosaic=self._look_again(frame, entry, wanted_now or places) if places else None,
+                whole=self._look_at_whole(frame),
             )
         )
 
@@ -112,7 +124,7 @@ class Recorder:
             raise RuntimeError(f"a JPEG of {layout.size} that was just encoded cannot be decoded")
         found, infer_ms = self._timed(lambda: self._cloud.detect([image], self._min_score)[0])
         size = layout.size
-        return Shot(len(data), size.width, size.height, encode_ms, decode_ms, infer_ms), layout, found
+        return Shot(len(data), size.width, size.height, shown_px(layout), encode_ms, decode_ms, infer_ms), layout, found
 
     def _timed(self, call: Callable[[], T]) -> tuple[T, float]:
         started_s = self._clock.now_s()
@@ -120,9 +132,10 @@ class Recorder:
         return done, (self._clock.now_s() - started_s) * 1000
 
 
-def record_clip(clip: Path, product: Plan, clock: Clock, seconds: float | None = None) -> Workload:
+def record_clip(clip: Path, product: Plan, seconds: float | None = None) -> Workload:
     """Record a clip, or its first ``seconds``, with the settings of a plan's first camera. Raises SourceError."""
-    settings = product.agent.cameras[0]
+    settings, clock = product.agent.cameras[0], CpuClock()
+    cv2.setNumThreads(1)
     recorder = Recorder(settings, product.agent.uplink.min_score, load_models(product), clock)
     frames = read_frames(clip, settings.name, clock)
     most_ms = float("inf") if seconds is None else seconds * 1000

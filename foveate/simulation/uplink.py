@@ -1,36 +1,33 @@
 """The way to the cloud of one simulated edge node, as ``edge_agent/uplink.py`` drives it."""
 
+import math
+from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
+import edge_agent.questions
 from edge_agent.settings import UplinkSettings
+from edge_agent.waiting import WaitingRoom, Way
 from foveate.simulation.agent_decisions import AgentDecisions
 from foveate.simulation.events import EventLoop
 from foveate.simulation.outcome import Tally
+from foveate.simulation.probes import SimulatedProbes
 from foveate.simulation.questions import Question
+from foveate.simulation.roads import Road
+from pipeline.frames import FrameKey
 from pipeline.policies.path import RoundTrip
 from pipeline.results import Origin
 from pipeline.wire.messages import Refusal
 
 BACKLOG_BYTES = 256 * 1024
 """A session refuses a request while so much waits for the link; see ``pipeline/transport/mqtt.py``."""
-REPLY_BYTES, ECHO_BYTES = 400, 100
-
-
-class Road(Protocol):
-    """One direction of a link, used in the order of time."""
-
-    def transmit(self, size_bytes: int, now_s: float) -> float:
-        """Take in bytes; returns when the last of them has arrived."""
-        ...
-
-    def waiting_bytes(self, now_s: float) -> float:
-        """What has been taken in and has not passed yet."""
-        ...
+REPLY_BYTES = 400
+LOOK_AGAIN_S = 0.001
 
 
 class SimulatedUplink:
-    """Questions up, answers down. ``settle`` is told what has become of a question's frame."""
+    """Questions up, answers down. ``settle`` is told what has become of a question's frame, ``overdue`` that its answer
+    need not be waited for any longer.
+    """
 
     def __init__(
         self,
@@ -40,15 +37,19 @@ class SimulatedUplink:
         road: tuple[Road, Road],
         tally: Tally,
         settle: Callable[[Question, Origin, str], None],
+        overdue: Callable[[Question], None],
     ) -> None:
         self._loop, self._settings, self._agent = loop, settings, agent
         self._up, self._down = road
-        self._tally, self._settle = tally, settle
-        self._in_flight: dict[str, int] = {}
-        self._waiting: dict[str, Question] = {}
+        self._tally, self._settle, self._overdue = tally, settle, overdue
         self._receive: Callable[[Question], None] | None = None
-        self._probes_out = 0
-        self._probe_due = False
+        self._in_flight: Counter[str] = Counter()
+        self._under_way: set[Question] = set()
+        self._unanswered_bytes = 0
+        self._room = WaitingRoom()
+        self._waiting: dict[str, Question] = {}
+        self._look_again_at_s = math.inf
+        self._probes = SimulatedProbes(loop, agent, road)
 
     def open(self, receive: Callable[[Question], None]) -> None:
         """Send to these workers from now on."""
@@ -56,36 +57,75 @@ class SimulatedUplink:
 
     def ask(self, question: Question) -> None:
         """Send a question, or let it wait for its turn in the place of an older one of its camera."""
-        name = question.camera.name
-        if not question.camera.may_ask(self._loop.now_s):
+        camera, now_s = question.camera, self._loop.now_s
+        if not camera.may_ask(now_s):
             self._settle(question, Origin.EDGE_SHED, "busy")
-        elif self._in_flight.get(name, 0) < self._settings.in_flight:
-            self._send(question)
-        else:
-            self._displace(name, "displaced")
-            self._waiting[name] = question
-
-    def _displace(self, name: str, reason: str) -> None:
-        displaced = self._waiting.pop(name, None)
+            return
+        way = self._way()
+        if not self._waiting and self._may_send(camera.name) and way.opens_s(question.shot.size_bytes, now_s) <= 0:
+            self._send(question)  # it would be put into the room and taken out again at once
+            return
+        self._drop_late()
+        displaced = self._room.put(_as_asked(question), now_s)
         if displaced is not None:
-            self._settle(displaced, Origin.EDGE_SHED, reason)
+            self._settle(self._waiting[camera.name], Origin.EDGE_SHED, "displaced")
+        self._waiting[camera.name] = question
+        self._send_waiting()
+
+    def _way(self) -> Way:
+        return Way(self._agent.path, self._unanswered_bytes)
+
+    def _may_send(self, camera: str) -> bool:
+        return self._in_flight[camera] < self._settings.in_flight
+
+    def _drop_late(self) -> None:
+        for late in self._room.drop_late(self._way(), self._loop.now_s):
+            self._settle(self._waiting.pop(late.key.camera), Origin.EDGE_SHED, "too_late_to_send")
+
+    def _send_waiting(self) -> None:
+        while (asked := self._room.next(self._way(), self._may_send, self._loop.now_s)) is not None:
+            self._send(self._waiting.pop(asked.key.camera))
+        if self._waiting:
+            at_s = max(self._room.look_again_at_s(self._way(), self._loop.now_s), self._loop.now_s + LOOK_AGAIN_S)
+            if at_s < self._look_again_at_s:
+                self._look_again_at_s = at_s
+                self._loop.at(at_s, self._drain)
+
+    def _drain(self, _nothing: None = None) -> None:
+        """Look at what waits: a question has landed, or it is time."""
+        self._look_again_at_s = math.inf
+        if self._waiting:
+            self._drop_late()
+            self._send_waiting()
 
     def _send(self, question: Question) -> None:
         look, size_bytes, now_s = question.look, question.shot.size_bytes, self._loop.now_s
-        if look.settle_at_s - now_s <= 0.001:
+        if not self._agent.closed:
+            self._settle(question, Origin.EDGE, "circuit_open")
+        elif look.settle_at_s - now_s <= 0.001:
             self._settle(question, Origin.EDGE_SHED, "too_late_to_send")
         elif self._up.waiting_bytes(now_s) > BACKLOG_BYTES:
+            self._agent.backed_up(now_s)
+            self._circuit_changed()
             self._settle(question, Origin.EDGE_SHED, "backlog")
-            self._agent.backlog(now_s)
-            self._probe()
         else:
-            question.sent_at_s = now_s
-            name = question.camera.name
-            self._in_flight[name] = self._in_flight.get(name, 0) + 1
-            question.ahead_bytes = self._agent.sent(name, size_bytes, now_s)
-            self._tally.bytes_up += size_bytes
-            self._loop.at(self._up.transmit(size_bytes, now_s), self._arrived, question)
-            self._loop.at(look.settle_at_s, self._waited, question)
+            self._put_on_link(question, size_bytes, now_s)
+
+    def _put_on_link(self, question: Question, size_bytes: int, now_s: float) -> None:
+        camera, look = question.camera, question.look
+        p95_ms = self._agent.path.p95_ms(now_s, size_bytes, question.kind)
+        question.sent_at_s = now_s
+        question.ahead_bytes = self._agent.sent(camera.name, size_bytes, now_s)
+        self._room.sent(camera.name, size_bytes, self._agent.path, now_s)
+        self._in_flight[camera.name] += 1
+        self._under_way.add(question)
+        self._unanswered_bytes += size_bytes
+        self._tally.bytes_up += size_bytes
+        look.waits_until_s = camera.wait(now_s, look.settle_at_s, p95_ms).until_s
+        self._loop.at(self._up.transmit(size_bytes, now_s), self._arrived, question)
+        if look.waits_until_s < look.settle_at_s:
+            self._loop.at(look.waits_until_s, self._overdue, question)
+        self._loop.at(look.settle_at_s, self._waited, question)
 
     def _arrived(self, question: Question) -> None:
         if self._receive is not None:
@@ -93,75 +133,82 @@ class SimulatedUplink:
 
     def _waited(self, question: Question) -> None:
         """The time of a question is up."""
-        if question.look.ready_at_s is None:
-            question.missed = True
+        if question.landed:
+            return
+        question.missed = True
+        self._settle(question, Origin.EDGE_TIMEOUT, "cloud_late")
+        if not question.cut_off:
             self._agent.missed(self._loop.now_s)
-            self._settle(question, Origin.EDGE_TIMEOUT, "cloud_late")
-            self._land(question.camera.name)
-            self._probe()
+            self._circuit_changed()
+        self._land(question)
+        self._loop.at(self._loop.now_s + self._settings.late_s, self._forget, question)
 
-    def _land(self, name: str) -> None:
-        self._in_flight[name] -= 1
-        waiting = self._waiting.pop(name, None)
-        if waiting is not None:
-            self._send(waiting)
+    def _forget(self, question: Question) -> None:
+        """A question is not known any more: its answer would be of no use."""
+        if question in self._under_way:
+            self._under_way.discard(question)
+            self._unanswered_bytes -= 0 if question.cut_off else question.shot.size_bytes
+
+    def _land(self, question: Question) -> None:
+        if not question.landed:
+            question.landed = True
+            self._in_flight[question.camera.name] -= 1
+        self._drain()
+
+    def _circuit_changed(self) -> None:
+        """While the circuit is open, what is under way is cut off, and the way is probed."""
+        if not self._agent.closed:
+            for question in self._under_way:
+                if not question.cut_off:
+                    question.cut_off = True
+                    self._unanswered_bytes -= question.shot.size_bytes
+            self._probes.send()
 
     def reply(self, question: Question, queue_ms: float, infer_ms: float, refusal: Refusal | None) -> None:
         """A worker has answered or refused; its reply begins its way back."""
         question.queue_ms, question.infer_ms, question.refusal = queue_ms, infer_ms, refusal
-        arrives_at_s = self._down.transmit(REPLY_BYTES, self._loop.now_s)
-        self._loop.at(arrives_at_s, self._answered if refusal is None else self._refused, question)
+        self._loop.at(self._down.transmit(REPLY_BYTES, self._loop.now_s), self._replied, question)
 
-    def _answered(self, question: Question) -> None:
-        now_s = self._loop.now_s
-        if now_s >= question.look.settle_at_s + self._settings.late_s:
-            return  # nobody remembers the question
+    def _replied(self, question: Question) -> None:
+        if question not in self._under_way:
+            return
+        self._forget(question)
+        if question.refusal is None:
+            self._answered(question, self._loop.now_s)
+        else:
+            self._refused(question, question.refusal, self._loop.now_s)
+        self._land(question)
+
+    def _answered(self, question: Question, now_s: float) -> None:
         round_trip_ms = (now_s - question.sent_at_s) * 1000
+        self._tally.round_trip.add(round_trip_ms)
         size_bytes, queue_ms, cloud_ms = question.shot.size_bytes, question.queue_ms, question.infer_ms
         trip = RoundTrip(question.kind, size_bytes, question.ahead_bytes, round_trip_ms, queue_ms, cloud_ms)
-        self._agent.answered(trip, now_s)
+        self._agent.answered(None if question.cut_off else trip, now_s)
         question.camera.answered()
-        self._tally.round_trip.add(round_trip_ms)
-        if question.missed:
+        if question.look.ready_at_s is not None:
             self._tally.late_answers += 1
-            return
         self._settle(question, Origin.CLOUD if question.kind == "frame" else Origin.FUSED, question.reason)
-        self._land(question.camera.name)
 
-    def _refused(self, question: Question) -> None:
-        now_s = self._loop.now_s
-        if now_s >= question.look.settle_at_s + self._settings.late_s or question.refusal is None:
-            return
-        self._agent.refused()
-        question.camera.refused(now_s)
-        self._displace(question.camera.name, "busy")
+    def _refused(self, question: Question, refusal: Refusal, now_s: float) -> None:
+        name = question.camera.name
+        self._agent.answered(None, now_s)
         if not question.missed:
-            self._settle(question, Origin.EDGE_SHED, question.refusal.value)
-            self._land(question.camera.name)
+            question.camera.refused(now_s)
+            if self._room.withdraw(name, now_s) is not None:
+                self._settle(self._waiting.pop(name), Origin.EDGE_SHED, "busy")
+        self._settle(question, Origin.EDGE_SHED, refusal.value)
 
-    def _probe(self, _nothing: None = None) -> None:
-        """Send an echo probe where one is due while the circuit is open, or come back when it is."""
-        self._probe_due = False
-        now_s, due_s = self._loop.now_s, self._agent.next_probe_s(self._probes_out)
-        if due_s is None:
-            return
-        if due_s > now_s:
-            self._probe_at(due_s)
-            return
-        self._agent.probed(now_s)
-        self._probes_out += 1
-        self._loop.at(self._up.transmit(ECHO_BYTES, now_s), self._probe_arrived)
-        self._probe()
 
-    def _probe_at(self, due_s: float) -> None:
-        if not self._probe_due:
-            self._probe_due = True
-            self._loop.at(due_s, self._probe)
-
-    def _probe_arrived(self, _nothing: None) -> None:
-        self._loop.at(self._down.transmit(ECHO_BYTES, self._loop.now_s), self._echoed)
-
-    def _echoed(self, _nothing: None) -> None:
-        self._probes_out -= 1
-        self._agent.echoed()
-        self._probe()
+def _as_asked(question: Question) -> edge_agent.questions.Question:
+    """The question as the waiting room knows it."""
+    return edge_agent.questions.Question(
+        key=FrameKey(question.camera.name, 0, question.look.number),
+        kind=question.kind,
+        frame_width=0,
+        frame_height=0,
+        crops=(),
+        jpeg=bytes(question.shot.size_bytes),
+        settle_at_s=question.look.settle_at_s,
+        weight=question.camera.settings.weight,
+    )

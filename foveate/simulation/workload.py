@@ -1,7 +1,6 @@
 """What one camera's frames asked of the system in a recording, in a form that the simulator can replay."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -9,36 +8,42 @@ import msgspec
 
 from pipeline.errors import ConfigError
 from pipeline.policies.offload import Candidate, Why
-from pipeline.policies.sampler import Sampler
 
 
 class Shot(msgspec.Struct, frozen=True):
-    """One picture for the larger model: its size, and what drawing, decoding and looking at it took."""
+    """One picture for the larger model: its size, and what drawing, decoding and looking at it took.
+
+    ``shown_px`` are the pixels of the frame that it shows.
+    """
 
     size_bytes: int
     width_px: int
     height_px: int
+    shown_px: float
     encode_ms: float
     decode_ms: float
     infer_ms: float
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A candidate of a frame: ``box`` is ``xyxy`` in frame pixels."""
+    """A place of a frame: ``box`` is ``xyxy`` in frame pixels; ``due``: a second look is allowed by the rules."""
 
     box: tuple[float, float, float, float]
     why: Why
     gain: float
+    score: float
+    due: bool
 
     def candidate(self) -> Candidate:
         """The place as the offload policies know it."""
-        return Candidate(self.box, self.why, self.gain)
+        return Candidate(self.box, self.why, self.gain, self.score)
 
 
 class RecordedFrame(msgspec.Struct, frozen=True):
     """A frame that the gate kept, at ``at_s`` seconds from the beginning.
 
-    ``mosaic`` is the picture of all its places (None where it has none), ``whole`` that of the whole frame.
+    ``mosaic`` is the picture of its due places, of all where none is due, None where there is none; ``whole`` that of
+    the whole frame. ``least_score`` is that of the boxes that are published anyway.
     """
 
     seq: int
@@ -46,6 +51,7 @@ class RecordedFrame(msgspec.Struct, frozen=True):
     gate_ms: float
     edge_ms: float
     places: tuple[Place, ...]
+    least_score: float | None
     mosaic: Shot | None
     whole: Shot
 
@@ -68,23 +74,6 @@ class Workload(msgspec.Struct, frozen=True):
     def kept_fps(self) -> float:
         """Frames per second that reach the small model."""
         return len(self.frames) / self.duration_s
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scene:
-    """A workload made ready for replay: the candidates of each frame as the policies take them."""
-
-    workload: Workload
-    frames: tuple[RecordedFrame, ...]
-    candidates: tuple[tuple[Candidate, ...], ...]
-
-    @classmethod
-    def of(cls, workload: Workload, sampler: Sampler | None = None) -> "Scene":
-        """A scene; with a ``sampler`` only the frames that it takes. Its choice depends on nothing but their times, so
-        it is made once and holds for every camera that replays the scene.
-        """
-        frames = tuple(f for f in workload.frames if sampler is None or sampler.take(f.at_s).due)
-        return cls(workload, frames, tuple(tuple(p.candidate() for p in f.places) for f in frames))
 
 
 def paced(workload: Workload, sample_fps: float) -> Workload:
