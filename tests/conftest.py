@@ -1,6 +1,10 @@
 """Fixtures and rules for all tests."""
 
 import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -38,3 +42,33 @@ def chromium(request: pytest.FixtureRequest) -> str:
     _need(request.config, path is not None, "chromium")
     assert path is not None
     return path
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that mosquitto, which leaves root, may read."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def authority(public_folder: Path) -> Callable[[str, int], Path]:
+    """Make a certificate for a DNS name, valid for some days, signed by its own authority in ``ca.pem`` beside it."""
+
+    def make(name: str, days: int) -> Path:
+        folder = public_folder / f"{name}{days}"
+        folder.mkdir()
+        quiet = {"check": True, "capture_output": True, "cwd": folder}
+        new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        subprocess.run([*new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca"], **quiet)  # type: ignore[call-overload] # one dict of options
+        request = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        subprocess.run([*request, "-keyout", "key.pem", "-out", "req.pem", "-subj", "/CN=broker"], **quiet)  # type: ignore[call-overload] # as above
+        (folder / "san").write_text(f"subjectAltName=DNS:{name}\n")
+        sign = ["openssl", "x509", "-req", "-in", "req.pem", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"]
+        subprocess.run([*sign, "-days", str(days), "-extfile", "san", "-out", "cert.pem"], **quiet)  # type: ignore[call-overload] # as above
+        for file in folder.iterdir():
+            file.chmod(0o644)
+        return folder
+
+    return make

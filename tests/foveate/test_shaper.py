@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pipeline.timing import MonotonicClock
 from pipeline.transport.base import Message, Outgoing, PublishStatus
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings, TlsSettings
-from tests.support.brokers import HOST, Embedded, free_port, quick_backoff, running, until
+from tests.support.brokers import HOST, Embedded, Mosquitto, free_port, quick_backoff, running, until
 
 CLOCK = MonotonicClock()
 
@@ -155,3 +155,34 @@ def test_tls_expects_the_brokers_own_name_and_all_else_stays(
     assert through == replace(
         mqtt, host=HOST, port=through.port, tls=TlsSettings(ca_file="ca.pem", server_name=expected)
     )
+
+
+@pytest.mark.mosquitto
+async def test_tls_to_the_broker_goes_through_and_is_verified(
+    steady: NetworkSettings, mosquitto: str, authority: Callable[[str, int], Path]
+) -> None:
+    files, strangers = authority("localhost", 2), authority("localhost", 3)
+    broker = Mosquitto(mosquitto, f"certfile {files}/cert.pem\nkeyfile {files}/key.pem")
+    broker.start()
+
+    def made(ca: Path) -> NetworkShaper:
+        return NetworkShaper(steady, MqttSettings("localhost", broker.port, tls=TlsSettings(str(ca / "ca.pem"))))
+
+    right, wrong = made(files), made(strangers)
+    right.start()
+    wrong.start()
+    try:
+        session, refused = (MqttTransport(one.settings(), backoff=quick_backoff()) for one in (right, wrong))
+        got: list[bytes] = []
+        session.subscribe("a", lambda message: got.append(message.payload))
+        trying = asyncio.ensure_future(refused.run())
+        async with running(session):
+            await session.publish(Outgoing("a", bytes(100_000)))
+            await until(lambda: got == [bytes(100_000)])
+            await until(lambda: "tls_error" in refused.state.reason)
+        trying.cancel()
+        await asyncio.gather(trying, return_exceptions=True)
+    finally:
+        right.stop()
+        wrong.stop()
+        broker.stop()
