@@ -279,7 +279,7 @@ def camera(name: str = "gate", **changes: Any) -> CameraSettings:
         "change_detection": "uniform",
         "publish": "all",
         "candidates": CandidateSettings(still_recheck_s=0.0),
-        "offload": OffloadSettings(full_frame_s=0.0, tail_deviations=1.0),
+        "offload": OffloadSettings(full_frame_s=0.0, tail_deviations=1.0, least_gain=0.0),
     }
     return CameraSettings(name, CaptureSettings("scripted"), **(values | changes))
 

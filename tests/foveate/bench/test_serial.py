@@ -52,8 +52,9 @@ def test_frames_without_work_are_carried(plaza: Path, models: tuple[Detector, De
 def test_due_frames_pass_all_stages_when_the_plan_says_so(plaza: Path, models: tuple[Detector, Detector]) -> None:
     serial, results = run(plaza, models, dict.fromkeys(range(1000), EVERYTHING))
     due = [result for result in results if result.origin == "fused"]
-    assert len(due) == serial.counts.answered == serial.counts.asked == serial.counts.analysed
-    assert len(due) == -(-serial.counts.frames // 2)  # 5 of 10 frames per second
+    assert len(due) == serial.counts.answered == serial.counts.asked
+    alone = [result for result in results if result.reason == "little_gain"]
+    assert len(due) + len(alone) == serial.counts.analysed == -(-serial.counts.frames // 2)  # 5 of 10 a second
     assert serial.counts.bytes_up == sum(result.bytes_up for result in due) > 0
     sources = {found.source for result in due for found in result.detections}
     assert "cloud" in sources
