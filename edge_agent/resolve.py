@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
-from pipeline.policies.fallback import DEADLINE, Wait
+from pipeline.policies.fallback import Bound, Wait
 from pipeline.results import Origin
 
 
@@ -132,6 +132,6 @@ def _by_the_clock(pending: Pending) -> Pending:
     if pending.phase is Phase.LOOKED:
         return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_SHED, reason="not_asked_in_time")
     if pending.phase is Phase.ASKED:
-        reason = DEADLINE if pending.wait is None else pending.wait.reason
-        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason=reason)
+        bound = Bound.DEADLINE if pending.wait is None else pending.wait.bound
+        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason=bound.value)
     return replace(pending, phase=Phase.SETTLED, origin=Origin.CARRIED, reason="edge_late")

@@ -7,6 +7,7 @@ only keeps back this frame and those behind it. Decay and age limit of late answ
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,12 @@ HALF_LIFE_S = 1.0
 ASK_WITHIN_S = 0.3
 """A frame is young enough to be asked about when the way opens again, though its own result has gone out."""
 
-DEADLINE, OVERDUE = "cloud_late", "cloud_overdue"
-"""What bounded the wait, as the reason of the result: the frame's deadline, or the 95th percentile of round trips."""
+
+class Bound(StrEnum):
+    """What bounded the wait for an answer; the reason of a result that had to go out without it."""
+
+    DEADLINE = "cloud_late"  # the frame's own
+    OVERDUE = "cloud_overdue"  # the 95th percentile of round trips
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Wait:
     """Until when to wait for an answer (monotonic seconds), and which bound that is."""
 
     until_s: float
-    reason: str
+    bound: Bound
 
 
 def wait(sent_at_s: float, settle_at_s: float, p95_ms: float | None, settings: WaitSettings) -> Wait:
@@ -47,9 +52,9 @@ def wait(sent_at_s: float, settle_at_s: float, p95_ms: float | None, settings: W
     alone counts.
     """
     if p95_ms is None:
-        return Wait(settle_at_s, DEADLINE)
+        return Wait(settle_at_s, Bound.DEADLINE)
     overdue_s = sent_at_s + max(settings.least_ms, settings.stretch * p95_ms) / 1000
-    return Wait(overdue_s, OVERDUE) if overdue_s < settle_at_s else Wait(settle_at_s, DEADLINE)
+    return Wait(overdue_s, Bound.OVERDUE) if overdue_s < settle_at_s else Wait(settle_at_s, Bound.DEADLINE)
 
 
 def still_useful(age_s: float) -> bool:

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 
 from cloud_worker.settings import ServedModel, WorkerSettings
-from edge_agent.publish import RECORD_CAPACITY_BYTES, StateMessage
+from edge_agent.publish import ALERTS_WAITING, RECORD_CAPACITY_BYTES, StateMessage
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.watch import WAITING_LINES
 from pipeline.alerts import Alert
+from pipeline.policies.fallback import Bound
 from pipeline.policies.offload import Why
 from pipeline.policies.restraint import Action
 from pipeline.results import CameraState, DropReason, Origin, Result, ResultDetection, Timings, decode_result
@@ -132,7 +133,9 @@ def test_no_topic_is_described_that_the_product_does_not_use() -> None:
         assert f"`{shown(name)}`" not in MQTT, name
 
 
-@pytest.mark.parametrize("words", [Origin, DropReason, CameraState, Refusal, Why], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "words", [Origin, DropReason, CameraState, Refusal, Why, Bound], ids=lambda kind: kind.__name__
+)
 def test_every_word_that_a_message_can_hold_is_explained(words: Any) -> None:
     for word in words:
         assert f"`{word.value}`" in MQTT, word
@@ -158,7 +161,7 @@ def reasons_in(tree: ast.AST) -> set[str]:
 def test_every_reason_that_the_edge_gives_is_explained() -> None:
     modules = [ROOT / "edge_agent" / f"{name}.py" for name in ("analysis", "intake", "uplink", "resolve", "camera")]
     given = {reason for path in modules for reason in reasons_in(ast.parse(path.read_text("utf-8")))}
-    assert {"detector_busy", "edge_late", "cloud_late", "displaced", "too_late_to_send", "not_due"} <= given
+    assert {"detector_busy", "edge_late", "displaced", "too_late_to_send", "not_due"} <= given
     given |= {status.value for status in PublishStatus if status is not PublishStatus.SENT}
     policy = ast.parse((ROOT / "pipeline" / "policies" / "offload.py").read_text("utf-8"))
     used = [
@@ -192,6 +195,7 @@ def test_the_table_of_queues_has_the_capacities_of_the_code() -> None:
         f"| file intake | frames under way | `frames_in_flight`, {agent.frames_in_flight} |",
         f"| uplink, per camera | requests in flight | `in_flight`, {UplinkSettings().in_flight} |",
         f"| MQTT session | bytes not yet on the link | {MqttSettings('h').backlog_bytes // 1024} KiB |",
+        f"| alerts | alerts to publish | {ALERTS_WAITING} |",
         f"| record file | results | {RECORD_CAPACITY_BYTES // 2**20} MiB |",
         f"| worker queue | requests | {worker.queue_capacity}, and {waiting_mib} MiB |",
         f"| `foveate watch` | lines | {WAITING_LINES} |",

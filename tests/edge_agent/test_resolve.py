@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from edge_agent.resolve import FrameTimings, Pending, Phase, Resolver, Settlement
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
-from pipeline.policies.fallback import OVERDUE, Wait
+from pipeline.policies.fallback import Bound, Wait
 from pipeline.results import Origin
 
 MARGIN_S, DEADLINE_S = 0.02, 0.2
@@ -66,23 +66,23 @@ def test_at_its_deadline_a_frame_is_answered_with_what_is_there(phase: Phase, or
 
 def test_an_answer_that_is_overdue_is_not_waited_for_until_the_deadline() -> None:
     resolver = admitted(Phase.ASKED, Phase.CARRIED)
-    resolver.update(FrameKey("c", 1, 0), wait=Wait(0.1, OVERDUE))
+    resolver.update(FrameKey("c", 1, 0), wait=Wait(0.1, Bound.OVERDUE))
     assert resolver.wake_at_s() == 0.1
     assert resolver.due(0.0999) == []
     overdue, carried = resolver.due(0.1)
-    assert (overdue.pending.origin, overdue.pending.reason, overdue.late) == (Origin.EDGE_TIMEOUT, OVERDUE, True)
+    assert (overdue.pending.origin, overdue.pending.reason, overdue.late) == (Origin.EDGE_TIMEOUT, Bound.OVERDUE, True)
     assert carried.pending.key.seq == 1
 
 
 def test_the_wait_binds_only_while_the_question_is_out() -> None:
     resolver = admitted(Phase.ANALYSING)
-    resolver.update(FrameKey("c", 1, 0), wait=Wait(0.1, OVERDUE))
+    resolver.update(FrameKey("c", 1, 0), wait=Wait(0.1, Bound.OVERDUE))
     assert resolver.wake_at_s() == pytest.approx(DEADLINE_S - MARGIN_S)
 
 
 def test_a_frame_that_is_held_back_by_one_before_it_still_takes_an_answer_that_was_overdue() -> None:
     resolver, second = admitted(Phase.ANALYSING, Phase.ASKED), FrameKey("c", 1, 1)
-    resolver.update(second, wait=Wait(0.05, OVERDUE))
+    resolver.update(second, wait=Wait(0.05, Bound.OVERDUE))
     assert resolver.due(0.1) == []
     assert resolver.update(second, phase=Phase.SETTLED, origin=Origin.FUSED)
     resolver.update(FrameKey("c", 1, 0), phase=Phase.SETTLED, origin=Origin.EDGE)
@@ -152,7 +152,7 @@ class ResolverMachine(RuleBasedStateMachine):
     )
     def progress(self, data: st.DataObject, phase: Phase, origin: Origin, wait_s: float) -> None:
         seq = data.draw(st.integers(0, self.count - 1))
-        until = Wait(self.now_s + wait_s, OVERDUE)
+        until = Wait(self.now_s + wait_s, Bound.OVERDUE)
         known = self.resolver.update(FrameKey("c", 1, seq), phase=phase, origin=origin, wait=until)
         assert known == (seq not in self.seen.settled)
         self.poll()

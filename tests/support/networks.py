@@ -1,7 +1,7 @@
 """An agent and a worker, both real, with a modelled network between agent and broker; all on virtual time."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cloud_worker.announce import offline
@@ -74,7 +74,7 @@ async def run_over(
     seconds: float,
     cameras: Sequence[CameraSettings] = (),
     fps: float = 10.0,
-    service_s: float = 0.03,
+    service_s: Callable[[], float] = lambda: 0.03,
     begin_s: float = 0.0,
     uplink: UplinkSettings | None = None,
 ) -> Run:
@@ -97,7 +97,7 @@ async def run_over(
         {LARGE: LargeModel()},
         MemoryTransport(hub, will=offline("w"), name="w"),
         clock,
-        Runners(VirtualRunner(lambda: service_s), VirtualRunner(lambda: 0.002)),
+        Runners(VirtualRunner(service_s), VirtualRunner(lambda: 0.002)),
     )
     run = Run(agent, worker, kept, {}, 1 / fps)
     for one in agent.cameras:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.fallback import DEADLINE, OVERDUE, Wait, WaitSettings, decay, still_useful, wait, worth_asking
+from pipeline.policies.fallback import Bound, Wait, WaitSettings, decay, still_useful, wait, worth_asking
 
 SETTINGS = WaitSettings(stretch=1.25, least_ms=30.0)
 moments_s = st.floats(0.0, 1e6)
@@ -13,17 +13,17 @@ p95s_ms = st.one_of(st.none(), st.floats(0.0, 1e5))
 
 
 def test_without_recent_round_trips_the_deadline_alone_counts() -> None:
-    assert wait(10.0, 10.13, None, SETTINGS) == Wait(10.13, DEADLINE)
+    assert wait(10.0, 10.13, None, SETTINGS) == Wait(10.13, Bound.DEADLINE)
 
 
 def test_an_answer_that_is_overdue_is_not_waited_for() -> None:
     overdue = wait(10.0, 10.13, 60.0, SETTINGS)
     assert overdue.until_s == pytest.approx(10.075)
-    assert overdue.reason == OVERDUE
+    assert overdue.bound is Bound.OVERDUE
 
 
 def test_round_trips_longer_than_what_is_left_leave_the_deadline() -> None:
-    assert wait(10.0, 10.13, 120.0, SETTINGS).reason == DEADLINE
+    assert wait(10.0, 10.13, 120.0, SETTINGS).bound is Bound.DEADLINE
 
 
 def test_a_very_quick_way_is_given_the_least_wait() -> None:
@@ -38,7 +38,7 @@ def test_the_wait_ends_by_the_deadline_and_never_before_the_least_wait(
     chosen = wait(sent_at_s, settle_at_s, p95_ms, SETTINGS)
     assert chosen.until_s <= settle_at_s
     assert chosen.until_s >= min(settle_at_s, sent_at_s + 0.03)
-    assert (chosen.reason == DEADLINE) == (chosen.until_s == settle_at_s)
+    assert (chosen.bound is Bound.DEADLINE) == (chosen.until_s == settle_at_s)
 
 
 @given(moments_s, st.floats(0.0, 10.0), st.floats(0.0, 1e5), st.floats(0.0, 1e5))
