@@ -62,6 +62,7 @@ class Agent:
             epoch=int(self.started.timestamp()),
             settle_margin_s=settings.settle_margin_ms / 1000,
             frames_in_flight=settings.frames_in_flight,
+            sure_score=settings.uplink.min_score,
             light=light,
         )
         self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]

@@ -55,7 +55,7 @@ class Camera:
             resolver=Resolver(tools.settle_margin_s),
             patient=not source.live,
             stills=source.stills,
-            steer=Steer(settings.steering),
+            steer=Steer(settings.steering, settings.offload.tail_deviations),
             router=Router(RouteSettings(), auto=asks and source.live and settings.route == "auto"),
             lessons=Lessons(settings.gain, settings.offload.audit_share),
         )
@@ -168,8 +168,9 @@ class Camera:
         cloud = context.wanted(merge_crops(parts, looked_at))
         before, whole = analysed_answer(entry, size, context.settings.tracker), question.kind == "frame"
         if whole:
-            context.steer.compared(before, cloud)
-        used = context.tracker.correct(question.key.seq, fuse(entry.seen.detections, cloud, looked_at))
+            context.steer.compared(before, cloud.select(cloud.score >= context.tools.sure_score))
+        seen = fuse(entry.seen.detections, cloud, looked_at, context.tools.sure_score)
+        used = context.tracker.correct(question.key.seq, seen)
         corrected = context.tracker.entry(question.key.seq)
         if corrected is not None:
             after = analysed_answer(corrected, size, context.settings.tracker)

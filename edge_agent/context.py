@@ -42,7 +42,8 @@ class Outlet(Protocol):
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What all cameras of an agent share. ``settle_margin_s`` before its deadline a frame is settled; of a source that
-    is not live at most ``frames_in_flight`` frames are under way at once.
+    is not live at most ``frames_in_flight`` frames are under way at once. ``sure_score`` is what a detection of the
+    larger model must reach to count by itself.
     """
 
     detector: Detector
@@ -53,6 +54,7 @@ class Tools:
     epoch: int
     settle_margin_s: float
     frames_in_flight: int
+    sure_score: float
     light: Detector | None = None
     """The lighter small model, for cameras whose budgets ask for it."""
 

@@ -8,6 +8,7 @@ boxes stand.
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_agent.tracking.tracks import LOOKED_AT_COVERAGE, Observations, Verdict
 from pipeline.detections import Detections
@@ -15,6 +16,7 @@ from pipeline.geometry import BoxArray, area, coverage, iou, nms
 
 _CUT_PX = 4.0
 """A box that ends within this of its crop's border may be cut by it."""
+_BACKED_IOU = 0.5
 
 
 def merge_crops(
@@ -41,17 +43,31 @@ def merge_crops(
     return found.select(nms((found.xyxy + apart).astype(np.float32), found.score, iou_threshold))
 
 
-def fuse(edge: Detections, cloud: Detections, looked_at: BoxArray, same_iou: float = 0.3) -> Observations:
+def fuse(
+    edge: Detections, cloud: Detections, looked_at: BoxArray, sure_score: float = 0.5, same_iou: float = 0.3
+) -> Observations:
     """Observations of a frame from the edge's and the cloud's detections, both in frame pixels.
 
     ``looked_at`` (n, 4) are the frame regions that the cloud saw. An edge box counts as looked at when nearly
-    all of it lies in one of them.
+    all of it lies in one of them. The cloud's detections count by themselves from ``sure_score`` on. A weaker one adds
+    nothing, but an edge box in the same place stands with it, where their mean score reaches ``sure_score``: two models
+    are seldom calibrated alike, and what one sees clearly and the other faintly is there.
     """
+    sure = cloud.score >= sure_score
+    faint, cloud = cloud.select(~sure), cloud.select(sure)
     if not len(edge):
         return Observations(cloud, np.full(len(cloud), Verdict.CONFIRMED, np.int8), looked_at)
     seen = coverage(edge.xyxy, looked_at).max(axis=1, initial=0.0) >= LOOKED_AT_COVERAGE
     overlap = iou(edge.xyxy, cloud.xyxy) * (edge.label[:, None] == cloud.label)
     rest = overlap.max(axis=1, initial=0.0) < same_iou
+    backed = _backed(edge, faint, sure_score)
     verdict = np.full(len(cloud) + int(rest.sum()), Verdict.CONFIRMED, np.int8)
-    verdict[len(cloud) :] = np.where(seen[rest], Verdict.DENIED, Verdict.UNSEEN)
+    verdict[len(cloud) :] = np.where(backed, Verdict.CONFIRMED, np.where(seen, Verdict.DENIED, Verdict.UNSEEN))[rest]
     return Observations(Detections.concat([cloud, edge.select(rest)]), verdict, looked_at)
+
+
+def _backed(edge: Detections, faint: Detections, sure_score: float) -> NDArray[np.bool_]:
+    """Which of the edge's boxes (n,) the cloud sees faintly in the same place."""
+    same = (iou(edge.xyxy, faint.xyxy) >= _BACKED_IOU) & (edge.label[:, None] == faint.label)
+    enough = (edge.score[:, None] + faint.score) / 2 >= sure_score
+    return np.asarray((same & enough).any(axis=1))

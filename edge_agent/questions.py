@@ -88,7 +88,7 @@ def request_message(
         frame_height=question.frame_height,
         crops=list(question.crops),
         model=settings.model,
-        min_score=settings.min_score,
+        min_score=settings.asked_score,
     )
     trace = hashlib.blake2b(f"{agent}/{key.camera}/{key.epoch}/{key.seq}".encode(), digest_size=24).hexdigest()
     return Outgoing(

@@ -73,8 +73,9 @@ class CameraSettings:
 class UplinkSettings:
     """The way to the cloud. ``uplink_kbps`` None is no limit; ``in_flight`` requests per camera at most.
 
-    ``min_score`` is what the larger model must reach for a detection; ``late_s`` is how long a late answer is still
-    of use. No more than ``bandwidth_share`` of what the link is estimated to carry is used (0: no such limit).
+    ``min_score`` is what the larger model must reach for a detection; from ``support_score`` on it supports one of the
+    small model's, so that their mean counts. ``late_s`` is how long a late answer is still of use. No more than
+    ``bandwidth_share`` of what the link is estimated to carry is used (0: no such limit).
     """
 
     tier: str = "cloud"
@@ -83,10 +84,16 @@ class UplinkSettings:
     burst_s: float = 2.0
     in_flight: int = 2
     min_score: float = 0.5
+    support_score: float = 0.25
     late_s: float = 2.0
     misses_to_open: int = 3
     probe_every_s: float = 1.0
     bandwidth_share: float = 0.8
+
+    @property
+    def asked_score(self) -> float:
+        """The least score of a detection that is of use."""
+        return min(self.support_score, self.min_score)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ SHARED = ROOT.parent / "shared"
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A clip. ``label`` is what it shows; ``truth`` its true boxes in MOT format, None where a model's answers stand in.
+    """A clip. ``label`` is what it shows; ``truth`` its true boxes in MOT format, None where there are none.
 
     ``fps`` is that of its header. ``h264_bytes_per_frame`` is its size as H.264, None where the file itself is H.264.
     """

@@ -128,8 +128,8 @@ class SerialLoop:
         image = decode_jpeg(memoryview(data), layout.size)
         if image is None:
             raise RuntimeError(f"a JPEG of {layout.size} that was just encoded cannot be decoded")
-        found = self._cloud.detect([image], self._uplink.min_score)[0]
-        replies = per_crop(found, layout.crops, self._uplink.min_score)
+        found = self._cloud.detect([image], self._uplink.asked_score)[0]
+        replies = per_crop(found, layout.crops, self._uplink.asked_score)
         parts = [to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)]
         return merge_crops(parts, regions_xyxy(layout))
 
@@ -137,7 +137,8 @@ class SerialLoop:
         key, looked_at, tracking = frame.key, regions_xyxy(layout), self._settings.tracker
         entry = self._entry(key.seq)
         before = analysed_answer(entry, frame.size, tracking)
-        self._tracker.correct(key.seq, fuse(entry.seen.detections, self._wanted(cloud), looked_at))
+        seen = fuse(entry.seen.detections, self._wanted(cloud), looked_at, self._uplink.min_score)
+        self._tracker.correct(key.seq, seen)
         after = analysed_answer(self._entry(key.seq), frame.size, tracking)
         self._lessons.answered(key, before, after, looked_at, whole=whole)
 

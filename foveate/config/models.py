@@ -93,9 +93,21 @@ class UplinkKeys(Keys):
     burst_s: float = key(_UPLINK.burst_s, "How much unused budget is saved up, in seconds of it", gt=0, le=600)
     in_flight: int = key(_UPLINK.in_flight, "Requests under way per camera, at most", ge=1, le=64)
     min_score: float = key(_UPLINK.min_score, "Score that the larger model must reach", ge=0, le=1)
+    support_score: float = key(
+        _UPLINK.support_score,
+        "From this score on it supports a box of the small model, where their mean reaches `min_score`",
+        ge=0,
+        le=1,
+    )
     late_s: float = key(_UPLINK.late_s, "How long a late answer is still of use", gt=0, le=60)
     misses_to_open: int = key(_UPLINK.misses_to_open, "Unanswered requests in a row that mean it is down", ge=1)
     probe_every_s: float = key(_UPLINK.probe_every_s, "How often it is tried while it is down", gt=0, le=3600)
+    bandwidth_share: float = key(
+        _UPLINK.bandwidth_share,
+        "No more than this share of what the link seems to carry is used; 0 for no limit",
+        ge=0,
+        le=1,
+    )
 
 
 class EdgeModelKeys(Keys):

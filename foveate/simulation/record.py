@@ -16,7 +16,7 @@ from edge_agent.candidates import as_candidates, due, survey
 from edge_agent.frame_work import draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
-from edge_agent.settings import CameraSettings
+from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.tracking.history import Entry, Tracker
 from foveate.bench.serial import load_models, read_frames
 from foveate.plan import Plan
@@ -45,9 +45,9 @@ class Recorder:
     """The stages of one camera. ``detectors`` are the small and the large model; ``clock`` times each piece of work."""
 
     def __init__(
-        self, settings: CameraSettings, min_score: float, detectors: tuple[Detector, Detector], clock: Clock
+        self, settings: CameraSettings, uplink: UplinkSettings, detectors: tuple[Detector, Detector], clock: Clock
     ) -> None:
-        self._settings, self._min_score, self._clock = settings, min_score, clock
+        self._settings, self._uplink, self._clock = settings, uplink, clock
         self._edge, self._cloud = detectors
         self._gate, self._tracker = Gate(settings), Tracker(settings.tracker)
         self._whole: Shot | None = None
@@ -105,11 +105,12 @@ class Recorder:
     def _look_again(self, frame: Frame, entry: Entry, places: tuple[Candidate, ...]) -> Shot:
         decision = OffloadDecision("mosaic", places[0].why.value, places)
         shot, layout, found = self._shoot(frame, decision)
-        replies = per_crop(found, layout.crops, self._min_score)
+        replies = per_crop(found, layout.crops, self._uplink.asked_score)
         regions = regions_xyxy(layout)
         parts = [to_frame(crop, reply) for crop, reply in zip(layout.crops, replies, strict=True)]
         cloud = wanted(merge_crops(parts, regions), self._settings, self._gate.region)
-        self._tracker.correct(frame.key.seq, fuse(entry.seen.detections, cloud, regions))
+        seen = fuse(entry.seen.detections, cloud, regions, self._uplink.min_score)
+        self._tracker.correct(frame.key.seq, seen)
         return shot
 
     def _look_at_whole(self, frame: Frame) -> Shot:
@@ -122,7 +123,7 @@ class Recorder:
         image, decode_ms = self._timed(lambda: decode_jpeg(memoryview(data), layout.size))
         if image is None:
             raise RuntimeError(f"a JPEG of {layout.size} that was just encoded cannot be decoded")
-        found, infer_ms = self._timed(lambda: self._cloud.detect([image], self._min_score)[0])
+        found, infer_ms = self._timed(lambda: self._cloud.detect([image], self._uplink.asked_score)[0])
         size = layout.size
         return Shot(len(data), size.width, size.height, shown_px(layout), encode_ms, decode_ms, infer_ms), layout, found
 
@@ -136,7 +137,7 @@ def record_clip(clip: Path, product: Plan, seconds: float | None = None) -> Work
     """Record a clip, or its first ``seconds``, with the settings of a plan's first camera. Raises SourceError."""
     settings, clock = product.agent.cameras[0], CpuClock()
     cv2.setNumThreads(1)
-    recorder = Recorder(settings, product.agent.uplink.min_score, load_models(product), clock)
+    recorder = Recorder(settings, product.agent.uplink, load_models(product), clock)
     frames = read_frames(clip, settings.name, clock)
     most_ms = float("inf") if seconds is None else seconds * 1000
     return recorder.record(frame for frame in frames if (frame.media_ms or 0.0) < most_ms)
