@@ -18,6 +18,9 @@ Cells = NDArray[np.float32]
 """One number per cell (rows, columns)."""
 
 
+_NEIGHBOURS = np.ones((3, 3), np.uint8)
+
+
 @dataclass(frozen=True, slots=True)
 class BusySettings:
     """A cell of ``cell_px`` small pixels is busy once it moved in the share ``begins`` of the looks of about
@@ -25,9 +28,9 @@ class BusySettings:
     """
 
     cell_px: int = 6
-    memory_s: float = 20.0
-    begins: float = 0.6
-    ends: float = 0.25
+    memory_s: float = 30.0
+    begins: float = 0.3
+    ends: float = 0.1
 
 
 class BusyCells:
@@ -42,10 +45,10 @@ class BusyCells:
         self._at_s = float("-inf")
 
     def quieten(self, mask: Grey) -> Grey:
-        """The mask of what differs, without what lies in busy cells."""
+        """The mask of what differs, without what lies in busy cells or right beside them."""
         if not self._busy.any():
             return mask
-        calm = np.where(self._busy, np.uint8(0), np.uint8(255))
+        calm = cv2.erode(np.where(self._busy, np.uint8(0), np.uint8(255)), _NEIGHBOURS)
         height, width = self._shape
         side = self._settings.cell_px
         whole = cv2.resize(calm, None, fx=side, fy=side, interpolation=cv2.INTER_NEAREST)[:height, :width]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frames import Image
-from pipeline.geometry import BoxArray, Size, intersection
+from pipeline.geometry import BoxArray, Size, intersection, iou
 from pipeline.policies.busy import BusyCells
 from pipeline.policies.keep import Change, KeepRule, KeepSettings, News
 from pipeline.policies.small_picture import Field, Grey, boxes_of, difference, parts, shrink
@@ -97,6 +97,7 @@ class _Memory:
     where: Field
     busy: BusyCells
     background: NDArray[np.float32]
+    stirred_at_s: NDArray[np.float64]
     kept: Grey
     kept_at_s: float
     settles_at_s: float = float("-inf")
@@ -105,7 +106,14 @@ class _Memory:
     @classmethod
     def of(cls, grey: Grey, at_s: float, where: Field) -> "_Memory":
         """The memory that begins with this picture."""
-        return cls(where, BusyCells(grey.shape), grey.astype(np.float32), grey, at_s)
+        return cls(where, BusyCells(grey.shape), grey.astype(np.float32), np.full(grey.shape, -np.inf), grey, at_s)
+
+    def stir(self, changed: Grey, moving: Grey, at_s: float) -> Grey:
+        """Note where something has changed; of what differs from the background, the part that has lately stirred."""
+        specks_left_out = cv2.morphologyEx(changed, cv2.MORPH_OPEN, _SQUARE)
+        np.copyto(self.stirred_at_s, at_s, where=specks_left_out > 0)
+        lately = np.abs(at_s - self.stirred_at_s) <= _STANDS_AFTER_S
+        return np.asarray(moving * lately, np.uint8)
 
     def restart(self, grey: Grey, at_s: float, settle_s: float) -> None:
         """Take this picture for the scene from now on."""
@@ -115,6 +123,12 @@ class _Memory:
 
 _SETTLE_S = 1.0
 """Switches of exposure or to infrared take several frames; until they are over the background follows each frame."""
+_EVERYWHERE = 0.8
+_SQUARE = np.ones((3, 3), np.uint8)
+_SAME_IOU = 0.1
+"""Boxes of two looks that overlap so much are of one moving thing."""
+_STANDS_AFTER_S = 20.0
+"""What has not stirred for so long belongs to the background, or never left it: light that creeps does not stir."""
 _REMEMBERED_LOOKS = 16
 """Looks whose outcome may still come; a frame that nobody analysed is forgotten."""
 
@@ -146,16 +160,17 @@ class AdaptiveChange:
         expected_grey = memory.where.under_light_of(grey, memory.kept)
         self._learn_noise(memory.where.noise_levels(grey, expected_grey))
         moving = self._beyond_noise(memory, grey, memory.where.under_light_of(grey, memory.background))
-        if cv2.countNonZero(moving) > self._settings.global_share * memory.where.pixels:
+        if self._is_new_scene(memory, moving):
             return self._new_scene(memory, grey, at_s)
         changed = self._beyond_noise(memory, grey, expected_grey)
         if at_s < memory.settles_at_s:
             memory.background, moving = grey.astype(np.float32), np.zeros_like(moving)
-        self._learn_background(memory, grey, moving)
-        memory.busy.learn(np.asarray(cv2.bitwise_or(changed, moving), np.uint8), places, at_s)
-        motion = self._moving_parts(memory.busy.quieten(moving))
+        lively = memory.stir(changed, moving, at_s)
+        self._learn_background(memory, grey, lively)
+        motion = self._moving_parts(memory.busy.quieten(lively))
         if self._stormy(memory, motion, places):
             return self._look_in_storm(memory, grey, at_s)
+        memory.busy.learn(np.asarray(cv2.bitwise_or(changed, lively), np.uint8), places, at_s)
         change = _largest(memory.busy.quieten(changed), places)
         keep, reason = self._keep.decide(change, at_s - memory.kept_at_s, expected.period_s)
         if keep:
@@ -173,6 +188,12 @@ class AdaptiveChange:
         if len(self._looks) > _REMEMBERED_LOOKS:
             self._looks.popitem(last=False)
 
+    def _is_new_scene(self, memory: _Memory, moving: Grey) -> bool:
+        """Most pixels differ, or some do nearly everywhere, as where the camera turns."""
+        if cv2.countNonZero(moving) > self._settings.global_share * memory.where.pixels:
+            return True
+        return memory.where.spread(moving) > _EVERYWHERE
+
     def _new_scene(self, memory: _Memory, grey: Grey, at_s: float) -> ChangeDecision:
         if self._storm.see(new_scene=True):
             return self._look_in_storm(memory, grey, at_s)
@@ -182,11 +203,10 @@ class AdaptiveChange:
     def _stormy(self, memory: _Memory, motion: NDArray[np.int32], places: BoxArray) -> bool:
         """Count what moves where neither anything is tracked nor anything moved at the last look."""
         boxes = _corners(motion)
-        known = np.concatenate([places, memory.moved])
-        sudden = ~(intersection(boxes, known) > 0).any(axis=1)
+        known = (iou(boxes, memory.moved) >= _SAME_IOU).any(axis=1) | (intersection(boxes, places) > 0).any(axis=1)
         memory.moved = boxes
         was_storm = self._storm.active
-        return self._storm.see(sudden=int(np.count_nonzero(sudden))) or was_storm
+        return self._storm.see(sudden=int(np.count_nonzero(~known))) or was_storm
 
     def _look_in_storm(self, memory: _Memory, grey: Grey, at_s: float) -> ChangeDecision:
         """Keep a frame now and then, claim no motion; when the storm is over this picture is the scene."""

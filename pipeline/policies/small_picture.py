@@ -18,6 +18,7 @@ Reference = NDArray[np.uint8] | NDArray[np.float32]
 LEAST_LIT_LEVELS = 16
 """Pixels darker than this say nothing about a gain."""
 _LEAST_SAMPLE = 256
+_CELL_PX = 8
 _CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], np.uint8)
 
 
@@ -47,6 +48,12 @@ class Field:
         """Mask of what differs by more than so many grey levels, and is looked at."""
         mask = cv2.threshold(difference, levels, 255, cv2.THRESH_BINARY)[1]
         return np.asarray(cv2.bitwise_and(mask, self.mask), np.uint8)
+
+    def spread(self, mask: Grey) -> float:
+        """The share of the cells looked at in which a mask has anything."""
+        cells = (max(1, mask.shape[1] // _CELL_PX), max(1, mask.shape[0] // _CELL_PX))
+        marked, whole = (cv2.resize(m, cells, interpolation=cv2.INTER_AREA) > 0 for m in (mask, self.mask))
+        return float(np.count_nonzero(marked)) / max(1, np.count_nonzero(whole))
 
     def under_light_of(self, grey: Grey, reference: Reference) -> Grey:
         """The reference as it would look under the present exposure: one gain for all, never beyond white."""

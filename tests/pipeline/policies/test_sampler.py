@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.sampler import EveryFrame, TokenClock
+from pipeline.policies.sampler import AdaptiveRate, EveryFrame, RateSettings, TokenClock
 
 
 def taken(rate_fps: float, times_s: list[float]) -> list[float]:
@@ -82,3 +82,91 @@ def test_a_rate_that_is_none_is_refused(rate_fps: float) -> None:
 
 def test_every_frame_takes_every_frame() -> None:
     assert all(EveryFrame().take(at_s).due for at_s in (0.0, 0.0, -1.0, 5.0))
+
+
+def test_a_lower_bound_on_the_rate_holds_while_it_is_asked_for() -> None:
+    clock = TokenClock(5.0)
+    times_s = [n / 25 for n in range(250)]
+    kept = [at_s for at_s in times_s if clock.take(at_s, 2.0 if 2 <= at_s < 8 else None).due]
+    assert len([at_s for at_s in kept if at_s < 2]) == 10
+    assert len([at_s for at_s in kept if 2 <= at_s < 8]) == 12
+    assert len([at_s for at_s in kept if at_s >= 8]) in {9, 10}
+
+
+def test_a_bound_above_the_rate_changes_nothing() -> None:
+    clock = TokenClock(5.0)
+    times_s = [n / 25 for n in range(100)]
+    assert [at_s for at_s in times_s if clock.take(at_s, 50.0).due] == times_s[::5]
+
+
+SETTINGS = RateSettings(most_fps=5.0)
+FRAME_S = 0.2
+
+
+def observe(rate: AdaptiveRate, seconds: float, speed: float, births: int = 0, from_s: float = 0.0) -> list[float]:
+    """The rate after each frame of so many seconds."""
+    return [rate.observe(speed, births, from_s + n * FRAME_S) for n in range(int(seconds / FRAME_S))]
+
+
+def test_it_begins_at_the_full_rate_and_sinks_rung_by_rung_where_nothing_moves() -> None:
+    rates = observe(AdaptiveRate(SETTINGS), 20, 0.0)
+    assert rates[0] == 5.0
+    assert rates[-1] == SETTINGS.least_fps
+    assert rates == sorted(rates, reverse=True)
+    assert len(set(rates)) >= 4
+
+
+def test_fast_tracks_raise_it_at_once() -> None:
+    rate = AdaptiveRate(SETTINGS)
+    observe(rate, 20, 0.0)
+    assert rate.observe(2.0, 0, 20.0) == 5.0
+
+
+def test_many_new_tracks_raise_it_and_a_single_one_for_a_moment() -> None:
+    rate = AdaptiveRate(SETTINGS)
+    observe(rate, 20, 0.0)
+    rate.observe(0.0, 1, 20.0)
+    assert rate.observe(0.0, 1, 20.2) == 5.0
+    assert observe(rate, 20, 0.0, from_s=20.4)[-1] == SETTINGS.least_fps
+
+
+def test_in_between_it_is_just_high_enough_for_the_speed() -> None:
+    assert observe(AdaptiveRate(SETTINGS), 30, 0.15 * 1.9)[-1] == 2.5
+
+
+def test_a_least_rate_above_the_full_one_is_the_full_one() -> None:
+    rate = AdaptiveRate(RateSettings(most_fps=0.5, least_fps=1.0))
+    assert set(observe(rate, 20, 0.0)) == {0.5}
+
+
+def test_time_that_falls_starts_at_the_full_rate() -> None:
+    rate = AdaptiveRate(SETTINGS)
+    observe(rate, 20, 0.0, from_s=100.0)
+    assert rate.observe(0.0, 0, 1.0) == 5.0
+
+
+observations = st.lists(st.tuples(st.floats(0, 20), st.integers(0, 5), st.floats(0.01, 3)), max_size=200)
+
+
+@given(observations, st.floats(0.1, 60), st.floats(0.1, 60))
+def test_it_stays_within_its_bounds_and_never_sinks_twice_within_the_dwell_time(
+    seen: list[tuple[float, int, float]], most_fps: float, least_fps: float
+) -> None:
+    settings = RateSettings(most_fps, least_fps)
+    rate, now_s, before, sank_s = AdaptiveRate(settings), 0.0, most_fps, float("-inf")
+    for speed, births, step_s in seen:
+        now_s += step_s
+        after = rate.observe(speed, births, now_s)
+        assert min(least_fps, most_fps) <= after <= most_fps
+        if after < before:
+            assert now_s - sank_s >= settings.dwell_s - 1e-9
+            sank_s = now_s
+        before = after
+
+
+@given(observations)
+def test_it_is_never_too_low_for_what_was_just_seen(seen: list[tuple[float, int, float]]) -> None:
+    rate, now_s = AdaptiveRate(SETTINGS), 0.0
+    for speed, births, step_s in seen:
+        now_s += step_s
+        assert rate.observe(speed, births, now_s) >= min(speed / SETTINGS.step_widths, SETTINGS.most_fps) - 1e-9
