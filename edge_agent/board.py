@@ -106,7 +106,9 @@ class Board:
 
     def _note_parts(self, timings: Timings, now_s: float) -> None:
         stages_ms = msgspec.structs.asdict(timings)
-        for budget, window in (*self._segments.values(), *self.budgets.items()):
+        windows: list[tuple[Budget, SlidingWindow | HistogramWindow]] = [*self._segments.values()]
+        windows += self.budgets.items()
+        for budget, window in windows:
             if (spent_ms := budget.spent_ms(stages_ms)) is not None:
                 window.add(spent_ms, now_s)
 

@@ -9,8 +9,8 @@ from dataclasses import astuple
 from edge_agent.camera import Camera
 from edge_agent.publish import Publisher
 from pipeline.alerts import Alert
-from pipeline.policies.budgets import Breach, Budget, BudgetState, Limits, Verdict, judge, read
-from pipeline.policies.restraint import Restraint, Step, in_words, restraint
+from pipeline.policies.budgets import Breach, Budget, BudgetState, Verdict, judge, read
+from pipeline.policies.restraint import Limits, Restraint, Step, in_words, restraint
 from pipeline.timing import Clock, rfc3339, wall_time
 
 _log = logging.getLogger(__name__)

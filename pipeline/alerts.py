@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from pipeline.policies.budgets import Segment, Stage
 from pipeline.results import Number
 
 ALERT_SCHEMA_VERSION: Literal[1] = 1
@@ -19,8 +20,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal[1] = ALERT_SCHEMA_VERSION
     camera: str
     kind: Literal["latency_budget"] = "latency_budget"
-    segment: Literal["network", "queue", "edge", "cloud"]
-    stage: Literal["wait", "gate", "edge", "encode", "network", "cloud_queue", "cloud_infer", "resolve"] | None = None
+    segment: Segment
+    stage: Stage | None = None
     state: Literal["breached", "cleared"]
     p99_ms: Number | None
     budget_ms: Number

@@ -7,24 +7,27 @@ begins a new window, so that every step is judged by what it has brought, and no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from pipeline.metrics.windows import HistogramWindow
 from pipeline.policies.restraint import Action, Limits, Step, has_room
 
-SEGMENT_STAGES: Mapping[str, tuple[str, ...]] = {
+Segment = Literal["network", "queue", "edge", "cloud"]
+Stage = Literal["wait", "gate", "edge", "encode", "network", "cloud_queue", "cloud_infer", "resolve"]
+SEGMENT_STAGES: Mapping[Segment, tuple[Stage, ...]] = {
     "network": ("network",),
     "queue": ("cloud_queue",),
     "edge": ("gate", "edge", "encode"),
     "cloud": ("cloud_infer",),
 }
 """The four segments of latency and the stages that each is the sum of."""
-STAGE_SEGMENTS: Mapping[str, str] = {
+STAGE_SEGMENTS: Mapping[Stage, Segment] = {
     "wait": "edge",
     "resolve": "edge",
     **{stage: segment for segment, stages in SEGMENT_STAGES.items() for stage in stages},
 }
 """The segment whose actions a breach of a stage's budget triggers."""
-DEADLINE_SHARES: Mapping[str, float] = {"network": 0.3, "queue": 0.1, "edge": 0.2, "cloud": 0.4}
+DEADLINE_SHARES: Mapping[Segment, float] = {"network": 0.3, "queue": 0.1, "edge": 0.2, "cloud": 0.4}
 """A segment without a budget of its own has this share of the deadline: 60, 20, 40 and 80 ms of 200."""
 MOST_UNDO_AFTER_S = 300.0
 
@@ -75,13 +78,13 @@ class SlaSettings:
 class Budget:
     """Milliseconds for a segment, or for one ``stage`` of it."""
 
-    segment: str
+    segment: Segment
     budget_ms: float
-    stage: str | None = None
+    stage: Stage | None = None
 
     def spent_ms(self, stages_ms: Mapping[str, float | None]) -> float | None:
         """What a frame has spent of it; None where it did not pass that way."""
-        names = (self.stage,) if self.stage else SEGMENT_STAGES[self.segment]
+        names: tuple[str, ...] = (self.stage,) if self.stage else SEGMENT_STAGES[self.segment]
         spent = [value for name in names if (value := stages_ms.get(name)) is not None]
         return sum(spent) if spent else None
 

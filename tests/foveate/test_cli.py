@@ -33,9 +33,7 @@ def test_the_schema_of_a_result_names_every_origin(monkeypatch: pytest.MonkeyPat
     assert set(schema["$defs"]["Result"]["properties"]["origin"]["enum"]) == {origin.value for origin in Origin}
 
 
-def test_the_schema_of_an_alert_names_every_segment_and_action(
-    monkeypatch: pytest.MonkeyPatch, capfd: Words
-) -> None:
+def test_the_schema_of_an_alert_names_every_segment_and_action(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
     assert command(monkeypatch, "schema", "alert") == 0
     properties = json.loads(capfd.readouterr().out)["$defs"]["Alert"]["properties"]
     assert set(properties["segment"]["enum"]) == set(SEGMENT_STAGES)
@@ -47,7 +45,8 @@ def test_the_schema_of_an_alert_names_every_segment_and_action(
 
 def test_a_schema_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
     assert command(monkeypatch, "schema", "event") == 2
-    assert capfd.readouterr().err == "foveate: there is no schema of 'event': there is one of result and one of alert.\n"
+    said = capfd.readouterr().err
+    assert said == "foveate: there is no schema of 'event': there is one of result and one of alert.\n"
 
 
 def test_a_last_port_leaves_the_second_listener_where_it_was(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:

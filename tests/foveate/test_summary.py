@@ -87,8 +87,14 @@ def test_a_run_without_any_frame_has_nulls_instead_of_a_division_by_zero() -> No
 def test_attainment_is_in_time_of_accepted_with_edge_and_cloud_apart() -> None:
     found = summary([camera("a", ["fused", "edge", "edge_timeout", "edge_shed", "carried"])], USAGE, {})
     assert found["attainment"] == {
-        "within_ms": 200.0, "target": 0.98, "accepted": 4, "share": 1.0, "met": True, "hit_edge": 0.75, "hit_cloud": 0.25,
-    }  # fmt: skip
+        "within_ms": 200.0,
+        "target": 0.98,
+        "accepted": 4,
+        "share": 1.0,
+        "met": True,
+        "hit_edge": 0.75,
+        "hit_cloud": 0.25,
+    }
     assert found["cameras"]["a"]["attainment"] == found["attainment"]
     assert "98 % within 200 ms: met, 100 % in time (edge 75.0%, cloud 25.0%)" in shown(found)
 
@@ -101,9 +107,7 @@ def test_a_promise_that_is_tighter_than_the_deadline_is_held_against_its_own_lim
 
 def test_cameras_with_different_promises_meet_them_each_or_not_at_all() -> None:
     strict, easy = SlaSettings(0.99, 100.0), SlaSettings(0.5, 150.0)
-    found = summary(
-        [camera("a", ["edge"], total_ms=120.0, sla=strict), camera("b", ["edge"] * 9, sla=easy)], USAGE, {}
-    )
+    found = summary([camera("a", ["edge"], total_ms=120.0, sla=strict), camera("b", ["edge"] * 9, sla=easy)], USAGE, {})
     assert (found["attainment"]["within_ms"], found["attainment"]["target"]) == (None, None)
     assert (found["attainment"]["share"], found["attainment"]["met"]) == (0.9, False)
     assert "each camera's target: missed, 90 % in time" in shown(found)
