@@ -22,7 +22,7 @@ from pipeline.results import Result
 SURE_SCORE = 0.5
 """A detection of the larger model with this score is there."""
 UNSURE_SCORE = 0.3
-"""From here up to ``SURE_SCORE`` the larger model does not know: such a detection is neither right nor wrong to have."""
+"""From here up to ``SURE_SCORE`` the larger model does not know: such a detection is neither right nor wrong."""
 _NOTHING: BoxArray = np.empty((0, 4), np.float32)
 
 

@@ -46,11 +46,12 @@ PUBLISH_OVERHEAD_BYTES = 120
 """Of one request's MQTT packet beyond its payload: topics, correlation data, trace."""
 
 
-def default_camera(playlist: Playlist, deadline_ms: float) -> CameraSettings:
-    """The product's default settings for a playlist, but for objects and deadline."""
+def default_camera(playlist: Playlist, deadline_ms: float | None = None) -> CameraSettings:
+    """The product's default settings for a playlist, but for its objects, and the deadline where one is given."""
     camera = plan(for_sources(["synthetic:"])).agent.cameras[0]
     capture = CaptureSettings(playlist.name, realtime=True)
-    return replace(camera, name=CAMERA, capture=capture, objects=playlist.labels, deadline_ms=deadline_ms)
+    camera = replace(camera, name=CAMERA, capture=capture, objects=playlist.labels)
+    return camera if deadline_ms is None else replace(camera, deadline_ms=deadline_ms)
 
 
 def default_uplink() -> UplinkSettings:
