@@ -60,13 +60,13 @@ def paced(
 class Steer:
     """One camera's steering: told of every analysed frame and of what came of it, asked before each decision."""
 
-    def __init__(self, settings: SteeringSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: SteeringSettings, tail_deviations: float = 3.0) -> None:
+        self._settings, self._deviations = settings, tail_deviations
         self.state, self.agreement = Steering(), Agreement()
 
     def at(self, now_s: float, outlook: Outlook, remaining_ms: float, levers: Levers) -> Steering:
         """What an analysed frame is to hold to."""
-        least = outlook.path.forecast(self._settings.least_bytes, now_s)
+        least = outlook.path.forecast(self._settings.least_bytes, now_s, deviations=self._deviations)
         self.state = self.state.step(
             SteeringView(
                 now_s=now_s,

@@ -14,6 +14,8 @@ from pipeline.policies.link_fit import LEAST_MS_PER_KB, LinkFit
 
 _RECENT = 32
 _P95_LEAST = 8
+_FORGOTTEN_S = 10.0
+"""After so long a silence, how much round trips used to vary says nothing."""
 _USUAL_GAIN = 1 / 8
 
 
@@ -95,11 +97,9 @@ class PathEstimate:
 
     def _compared(self, trip: RoundTrip, now_s: float) -> "PathEstimate":
         """Note how far the round trip was from what was expected of it; a part that was not known is as expected."""
-        if not self.deviation_ms:
+        if not self.deviation_ms or now_s - self.link.at_s > _FORGOTTEN_S:
             # RFC 6298 starts with half of the first sample; with three deviations a slow one would rule out the next.
             return replace(self, deviation_ms=trip.round_trip_ms / 4)
-        if not self._holds(now_s):
-            return self
         queue_ms, cloud_ms = self.queue.mean_ms(now_s), self._cloud_ms(trip.kind, now_s)
         expected_ms = self.link.delay_ms(trip.size_bytes + trip.ahead_bytes)
         expected_ms += trip.queue_ms if queue_ms is None else queue_ms
