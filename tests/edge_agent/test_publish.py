@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from edge_agent.publish import RECORD_CAPACITY_BYTES, Publisher, RecordFile, RecordWriter
+from edge_agent.publish import ALERTS_WAITING, RECORD_CAPACITY_BYTES, Publisher, RecordFile, RecordWriter
+from pipeline.alerts import Alert, decode_alert
 from pipeline.results import CameraState, Result, decode_result, encode_result
 from pipeline.timing import run_virtual
 from pipeline.transport.base import Message, Outgoing, PublishStatus
@@ -309,3 +310,51 @@ def test_nothing_is_written_when_there_is_nothing() -> None:
     written = list[bytes]()
     asyncio.run(RecordWriter(written.append).flush())
     assert written == []
+
+
+def alert(number: int) -> Alert:
+    moment = "2026-03-01T12:00:00.000Z"
+    return Alert(
+        camera="gate",
+        segment="edge",
+        state="breached",
+        p99_ms=float(number),
+        budget_ms=40.0,
+        since=moment,
+        detail="",
+        at=moment,
+    )
+
+
+def test_an_alert_is_published_once_and_not_retained() -> None:
+    async def main() -> list[Message]:
+        async with live() as s:
+            s.publisher.alert(alert(1))
+            await asyncio.sleep(0.01)
+            s.hub.stop()
+            await asyncio.sleep(0.01)
+            s.hub.start()
+            await asyncio.sleep(20.0)
+            assert s.publisher.counters["alerts_sent"] == 1
+            return [m for m in s.subscriber.messages if m.topic == "foveate/gate/alert"]
+
+    [heard] = run_virtual(main())
+    assert decode_alert(heard.payload) == alert(1)
+    assert not heard.retain
+
+
+def test_of_too_many_alerts_without_a_broker_the_oldest_give_way_and_are_counted() -> None:
+    async def main() -> list[bytes]:
+        async with live() as s:
+            s.hub.stop()
+            await asyncio.sleep(0.01)
+            for number in range(ALERTS_WAITING + 3):
+                s.publisher.alert(alert(number))
+            await asyncio.sleep(2.0)
+            s.hub.start()
+            await asyncio.sleep(20.0)
+            assert s.publisher.counters["alerts_lost"] == 3
+            return s.subscriber.told("/alert")
+
+    heard = [decode_alert(payload).p99_ms for payload in run_virtual(main())]
+    assert heard == [float(number) for number in range(3, ALERTS_WAITING + 3)]
