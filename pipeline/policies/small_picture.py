@@ -57,7 +57,8 @@ class Field:
 
     def under_light_of(self, grey: Grey, reference: Reference) -> Grey:
         """The reference as it would look under the present exposure: one gain for all, never beyond white."""
-        now, then = grey.ravel()[self.sample], reference.ravel()[self.sample]
+        # As float32: bytes would be divided in half precision, which is slow and coarse.
+        now, then = (picture.ravel()[self.sample].astype(np.float32) for picture in (grey, reference))
         lit = then >= LEAST_LIT_LEVELS
         gain = median(now[lit] / then[lit]) if np.count_nonzero(lit) * 2 >= len(lit) > 0 else 1.0
         return np.asarray(cv2.convertScaleAbs(reference, alpha=gain), np.uint8)

@@ -1,15 +1,21 @@
 """The gate binds its parts to the size of the frames."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
 
 from edge_agent.capture.settings import CaptureSettings
-from edge_agent.gate import Gate, baseline_bytes, jpeg
+from edge_agent.gate import Gate, Gated, baseline_bytes, jpeg
 from edge_agent.region_of_interest import RegionError
 from edge_agent.settings import CameraSettings
-from pipeline.frames import Frame, FrameKey
+from edge_agent.tracking.history import Tracker
+from edge_agent.tracking.tracks import TrackerSettings
+from pipeline.detections import Detections
+from pipeline.frames import Frame, FrameKey, Image
 from pipeline.geometry import Size
+from pipeline.policies.change import ChangeSettings
 
 CAMERA = CameraSettings("hall", CaptureSettings("synthetic:"), sample_fps=5.0)
 LEFT_HALF = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
@@ -76,3 +82,97 @@ def test_a_picture_becomes_a_jpeg_of_its_size_and_better_quality_costs_more() ->
     assert decoded.shape == (48, 64, 3)
     assert len(small) < len(large)
     assert baseline_bytes(Frame(FrameKey("c", 1, 0), noise, 0.0, None)) == len(jpeg(noise, 80))
+
+
+def person(x: float) -> Detections:
+    return Detections.of([(x, 10.0, x + 60, 130.0)], [0.8], ["person"])
+
+
+def walk(gate: Gate, speed_px_s: float, seconds: float) -> list[tuple[float, Gated]]:
+    """A dark figure that walks through the picture, which the small model finds in every frame that it is shown."""
+    gate.fit(Size(384, 288))
+    tracker, seen = Tracker(TrackerSettings()), []
+    for n in range(int(seconds * 5)):
+        at_s = n / 5
+        left = 20 + speed_px_s * at_s
+        image = grey(384, 288)
+        image[10:130, int(left) : int(left) + 60] = 220
+        gated = gate.look(image, at_s)
+        if gated.keep:
+            gate.tracks(tracker.observe(n, at_s, person(left)))
+        seen.append((at_s, gated))
+    return seen
+
+
+def still(**changes: object) -> Gate:
+    """A gate that keeps no frame for its age alone."""
+    change = ChangeSettings(max_gap_s=60.0, audit_share=0.0, learn=False)
+    return Gate(replace(CAMERA, change=change, **changes))  # type: ignore[arg-type] # settings by name
+
+
+def test_a_slow_walker_is_looked_at_less_often_than_every_sampled_frame() -> None:
+    seen = walk(still(), 20.0, 15)
+    late = [gated for at_s, gated in seen if at_s >= 8]
+    assert 10 <= sum(gated.keep for gated in late) <= 0.6 * len(late)
+    assert {gated.reason for gated in late} <= {"changed", "not_due", "unchanged"}
+    assert "not_due" in {gated.reason for gated in late}
+
+
+def test_a_fast_walker_is_looked_at_at_the_full_rate() -> None:
+    seen = walk(still(), 75.0, 4)
+    assert all(gated.keep for at_s, gated in seen if at_s >= 1)
+
+
+def test_fixed_sampling_looks_at_a_slow_walker_as_often_as_it_changes() -> None:
+    assert "not_due" not in {gated.reason for _, gated in walk(still(sampling="fixed"), 20.0, 15)}
+
+
+def test_a_newcomer_does_not_wait_for_the_slow_walkers_turn() -> None:
+    gate = still()
+    walk(gate, 20.0, 10)
+    image = grey(384, 288)
+    image[10:130, 220:280] = 220
+    image[150:250, 30:80] = 20
+    gated = gate.look(image, 10.0)
+    assert (gated.keep, gated.reason) == (True, "changed")
+
+
+def test_a_bound_on_the_rate_holds_for_what_is_due() -> None:
+    gate = Gate(CAMERA)
+    assert len([n for n in range(100) if gate.due(n / 10, 1.0)]) in {10, 11}
+
+
+def patches(rng: np.random.Generator) -> Image:
+    """Some other view each time."""
+    return np.asarray(cv2.resize(rng.integers(0, 255, (18, 24, 3), dtype=np.uint8), (384, 288)), np.uint8)
+
+
+def test_one_cameras_storm_is_nothing_to_another_camera() -> None:
+    stormy, calm, alone = Gate(CAMERA), Gate(CAMERA), Gate(CAMERA)
+    rng = np.random.default_rng(4)
+    for gate in (stormy, calm, alone):
+        gate.fit(Size(384, 288))
+    reasons = set()
+    for n in range(50):
+        at_s, scene = n / 5, grey(384, 288)
+        scene[100:160, 4 * n : 4 * n + 40] = 220
+        reasons.add(stormy.look(patches(rng), at_s).reason)
+        beside, by_itself = calm.look(scene, at_s), alone.look(scene, at_s)
+        assert (beside.keep, beside.reason) == (by_itself.keep, by_itself.reason)
+        assert (beside.motion == by_itself.motion).all()
+    assert "storm" in reasons
+
+
+def test_tidings_that_nobody_collects_do_not_pile_up() -> None:
+    gate, tracker = Gate(CAMERA), Tracker(TrackerSettings())
+    for n in range(100):
+        gate.tracks(tracker.observe(n, n / 5, person(20)))
+    assert len(gate._heard) <= 16
+
+
+def test_tracks_of_another_size_of_frame_are_forgotten() -> None:
+    gate = Gate(CAMERA)
+    walk(gate, 6.0, 4)
+    gate.fit(Size(200, 100))
+    assert gate.look(grey(200, 100), 4.0).reason == "first"
+    assert gate.look(grey(200, 100), 4.2).reason == "unchanged"
