@@ -18,6 +18,8 @@ from pipeline.wire import topics
 
 _log = logging.getLogger(__name__)
 RETRY_S = 1.0
+BACKLOG_BYTES = 64 * 1024
+"""What may wait on the session of results: more would be old, and in the way of what is fresh after an outage."""
 ALERTS_WAITING = 64
 RECORD_CAPACITY_BYTES = 16 * 2**20
 

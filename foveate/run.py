@@ -23,7 +23,7 @@ from edge_agent.capture.base import VideoSource
 from edge_agent.capture.open import open_source
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.pools import Pools
-from edge_agent.publish import Publisher, RecordFile, RecordWriter
+from edge_agent.publish import BACKLOG_BYTES, Publisher, RecordFile, RecordWriter
 from edge_agent.status_source import AgentStatusSource
 from foveate import summary
 from foveate.broker import EmbeddedBroker
@@ -117,7 +117,8 @@ class Run:
         # Our own broker on this machine may be asked often; others not.
         backoff = Backoff(first_s=0.5, most_s=2.0, spread=1.0) if self._plan.embedded else Backoff()
         agent = self._plan.agent.agent
-        control = MqttTransport(_named(settings, agent, "control"), will=Publisher.will(agent), backoff=backoff)
+        quiet = replace(_named(settings, agent, "control"), backlog_bytes=BACKLOG_BYTES)
+        control = MqttTransport(quiet, will=Publisher.will(agent), backoff=backoff)
         return Links(MqttTransport(_named(settings, agent, "bulk"), backoff=backoff), control)
 
     @contextlib.asynccontextmanager

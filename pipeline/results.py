@@ -90,7 +90,7 @@ class Models(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one frame.
 
-    The key (camera, epoch, seq) names the frame; ``final`` is false for a forerunner that a revision replaces.
+    The key (camera, epoch, seq) names the frame; ``final`` is false where a revision of it may follow.
     """
 
     schema: Literal[1] = SCHEMA_VERSION

@@ -33,7 +33,7 @@ class WaitSettings:
     shorter than ``least_ms``, below which the noise of timers and threads is larger than the gain.
     """
 
-    stretch: float = 1.25
+    stretch: float = 1.5
     least_ms: float = 30.0
 
 

@@ -26,13 +26,15 @@ class ShapedTransport:
     """Implements ``Transport``: what is published goes up a link before it reaches ``inner``, what comes goes down one.
 
     Each session is a TCP stream of its own; several share a pair of links. A QoS 0 publish is ``SENT`` at once, another
-    one when its acknowledgement has come down. Where more than ``BACKLOG_BYTES`` would be under way it is ``BACKLOG``,
+    one when its acknowledgement has come down. Where more than ``backlog_bytes`` would be under way it is ``BACKLOG``,
     as with a real session. What is under way when the connection ends is lost with it. Connecting and subscribing take
     no time. ``clock`` is that of the running event loop.
     """
 
-    def __init__(self, inner: Transport, up: Link, down: Link, clock: Clock) -> None:
-        self._inner = inner
+    def __init__(
+        self, inner: Transport, up: Link, down: Link, clock: Clock, backlog_bytes: int = BACKLOG_BYTES
+    ) -> None:
+        self._inner, self._backlog_bytes = inner, backlog_bytes
         self._up, self._down = Lane(up.stream(), clock), Lane(down.stream(), clock)
         self._dispatcher = Dispatcher("shaped")
         self._overflowed = 0
@@ -60,7 +62,7 @@ class ShapedTransport:
         if size_bytes is None or topic_fault(outgoing.topic) or size_bytes > PACKET_BYTES:
             return PublishStatus.REFUSED
         under_way_bytes = self._up.under_way_bytes
-        if under_way_bytes and under_way_bytes + size_bytes > BACKLOG_BYTES:
+        if under_way_bytes and under_way_bytes + size_bytes > self._backlog_bytes:
             return PublishStatus.BACKLOG
         if outgoing.qos == 0:
             self._up.send(size_bytes, partial(self._hand_over, outgoing, state.connects))

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cloud_worker.settings import ServedModel, WorkerSettings
-from edge_agent.publish import ALERTS_WAITING, RECORD_CAPACITY_BYTES, StateMessage
+from edge_agent.publish import BACKLOG_BYTES, ALERTS_WAITING, RECORD_CAPACITY_BYTES, StateMessage
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.watch import WAITING_LINES
 from pipeline.alerts import Alert
@@ -191,10 +191,11 @@ def test_the_wire_format_has_the_version_and_limits_of_the_code() -> None:
 def test_the_table_of_queues_has_the_capacities_of_the_code() -> None:
     agent, worker = AgentSettings("a", ()), WorkerSettings((ServedModel("m"),))
     waiting_mib = worker.queue_capacity_bytes // 2**20
+    backlog_kib = MqttSettings("h").backlog_bytes // 1024
     rows = (
         f"| file intake | frames under way | `frames_in_flight`, {agent.frames_in_flight} |",
         f"| uplink, per camera | requests in flight | `in_flight`, {UplinkSettings().in_flight} |",
-        f"| MQTT session | bytes not yet on the link | {MqttSettings('h').backlog_bytes // 1024} KiB |",
+        f"| MQTT session | bytes not yet on the link | {backlog_kib} KiB; of results {BACKLOG_BYTES // 1024} KiB |",
         f"| alerts | alerts to publish | {ALERTS_WAITING} |",
         f"| record file | results | {RECORD_CAPACITY_BYTES // 2**20} MiB |",
         f"| worker queue | requests | {worker.queue_capacity}, and {waiting_mib} MiB |",

@@ -9,7 +9,7 @@ from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
 from edge_agent.agent import Agent, Links
 from edge_agent.pools import Inline, Pools
-from edge_agent.publish import Publisher
+from edge_agent.publish import BACKLOG_BYTES, Publisher
 from edge_agent.questions import Answer
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
 from pipeline.detections import Detections
@@ -85,9 +85,9 @@ async def run_over(
     sources = [Pictures(round((seconds - begin_s) * fps), fps) for _ in chosen]
     waiting = iter(sources)
     small, kept = SmallModel(UNSURE_PERSON), Kept()
-    bulk, control = (
-        ShapedTransport(inner, up, down, clock)
-        for inner in (MemoryTransport(hub, name="bulk"), MemoryTransport(hub, Publisher.will("a1"), "control"))
+    bulk = ShapedTransport(MemoryTransport(hub, name="bulk"), up, down, clock)
+    control = ShapedTransport(
+        MemoryTransport(hub, Publisher.will("a1"), "control"), up, down, clock, backlog_bytes=BACKLOG_BYTES
     )
     settings = AgentSettings("a1", chosen, replace(uplink or UplinkSettings(), model=LARGE))
     pools = Pools(Inline(), VirtualRunner(lambda: small.run_s))
