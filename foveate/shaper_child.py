@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import selectors
 import socket
 import sys
 import threading
@@ -146,11 +147,17 @@ def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ShaperOrder)
     threading.Thread(target=_end_with_parent, daemon=True, name="lifeline").start()
     try:
-        asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), order))
+        with asyncio.Runner(loop_factory=_punctual_loop) as runner:
+            runner.run(serve(socket.socket(fileno=int(sys.argv[1])), order))
     except FoveateError as error:
         print(f"network: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _punctual_loop() -> asyncio.AbstractEventLoop:
+    """A loop whose timers are not rounded up to the next millisecond, as those of epoll are."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 def _end_with_parent() -> None:
