@@ -7,16 +7,17 @@ Nothing is decided here: each method hands its values to the policy that a real 
 from collections.abc import Mapping
 
 from edge_agent.analysis import ESTIMATE_HOLDS_S, FIRST_BYTES_PER_PX, policy_for
+from edge_agent.lessons import audited
 from edge_agent.levers import Levers
 from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.steer import Outlook, Steer, paced
 from foveate.simulation.scene import Look
 from foveate.simulation.workload import RecordedFrame, Shot
+from pipeline.frames import FrameKey
 from pipeline.policies.breaker import Breaker, HoldBack
 from pipeline.policies.fallback import Wait, wait
 from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.offload import OFFLOAD_KINDS, Adaptive, OffloadDecision, OffloadView
-from pipeline.policies.outcomes import drawn
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.tokens import SharedBudget
 
@@ -93,7 +94,11 @@ class CameraDecisions:
         self.agent, self.name, self.settings = agent, name, settings
         self.expected_bytes: dict[str, float] = {}
         self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
-        self._steer, self._levers, self._hold = Steer(settings.steering), Levers(), HoldBack()
+        self._steer, self._levers, self._hold = (
+            Steer(settings.steering, settings.offload.tail_deviations),
+            Levers(),
+            HoldBack(),
+        )
         self._edge_ms = FreshEstimate(ESTIMATE_HOLDS_S)
         self._bytes_per_px, self._sending = FIRST_BYTES_PER_PX, True
         self._full_frame_at_s: float | None = None
@@ -125,7 +130,7 @@ class CameraDecisions:
         outlook, remaining_ms = agent.outlook(self, now_s), (look.settle_at_s - now_s) * 1000
         steering = self._steer.at(now_s, outlook, remaining_ms, self._levers)
         self._steer.offered([place.gain for place in look.scene.due])
-        audit = drawn(f"{self.name}/0/{look.number}", settings.audit_share)
+        audit = audited(FrameKey(self.name, 0, look.number), settings.audit_share)
         decision = self._policy.decide(
             OffloadView(
                 candidates=look.scene.due,

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edge_agent.questions import NO_WAY
 from edge_agent.settings import CameraSettings, UplinkSettings
 from foveate.simulation.agent_decisions import AgentDecisions, CameraDecisions
 from foveate.simulation.events import EventLoop
@@ -13,7 +14,7 @@ from foveate.simulation.questions import Question
 from foveate.simulation.roads import Road
 from foveate.simulation.scene import Look, Scene
 from foveate.simulation.uplink import SimulatedUplink
-from pipeline.policies.fallback import OVERDUE
+from pipeline.policies.fallback import Bound
 from pipeline.policies.offload import OffloadDecision
 from pipeline.results import Origin
 
@@ -78,7 +79,7 @@ class SimulatedCamera:
             if first.ready_at_s is None:
                 if now_s < first.waits_until_s:
                     return
-                first.ready_at_s, first.origin, first.reason = now_s, Origin.EDGE_TIMEOUT, OVERDUE
+                first.ready_at_s, first.origin, first.reason = now_s, Origin.EDGE_TIMEOUT, Bound.OVERDUE.value
             pending.popleft()
             self.settled_at_s = min(max(first.ready_at_s, self.settled_at_s), first.settle_at_s)
             deadline_s = self.decisions.settings.deadline_ms / 1000
@@ -166,10 +167,11 @@ class EdgeNode:
         now_s = self._loop.now_s
         decision = camera.decisions.decide(self._agent, look, now_s)
         if decision.kind == "none":
-            camera.settle(look, Origin.EDGE_SHED if decision.wanted else Origin.EDGE, decision.reason)
+            shed = decision.wanted and decision.reason not in NO_WAY
+            camera.settle(look, Origin.EDGE_SHED if shed else Origin.EDGE, decision.reason)
             self._next_of(camera)
             return
-        shot = look.scene.shot(decision)
+        shot = look.scene.shot(decision, camera.decisions.settings)
         question = Question(self._uplink, camera.decisions, look, decision.kind, shot, decision.reason)
         self._loop.at(now_s + shot.encode_ms / 1000, self._drawn, (camera, decision, question))
 

@@ -15,7 +15,7 @@ class Tally:
     """Counts that grow while a simulation runs; durations in seconds, sizes in bytes."""
 
     finals: Counter[Origin] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: dict[Origin, Counter[str]] = field(default_factory=lambda: {origin: Counter() for origin in Origin})
     latency: LogHistogram = field(default_factory=LogHistogram)
     round_trip: LogHistogram = field(default_factory=LogHistogram)
     refused: Counter[str] = field(default_factory=Counter)
@@ -31,7 +31,7 @@ class Tally:
     def answered(self, origin: Origin, reason: str, latency_s: float, deadline_s: float) -> None:
         """A frame was answered so long after its capture."""
         self.finals[origin] += 1
-        self.reasons[reason] += 1
+        self.reasons[origin][reason] += 1
         if origin is not Origin.CARRIED:
             self.latency.add(latency_s * 1000)
             self.on_time += latency_s <= deadline_s
@@ -43,13 +43,14 @@ class Outcome:
 
     ``kept`` frames passed the gate. ``hit_ratio`` is the share of them that was analysed and answered on time,
     ``lambda_edge`` the share of the analysed ones that was answered without the cloud; None without any. Utilisations
-    are busy time over time, of one small model and of one worker. ``finals`` and ``reasons`` count frames.
+    are busy time over time, of one small model and of one worker. ``finals`` and ``reasons`` count frames, by
+    origin.
     """
 
     duration_s: float
     kept: int
     finals: Mapping[str, int]
-    reasons: Mapping[str, int]
+    reasons: Mapping[str, Mapping[str, int]]
     refused: Mapping[str, int]
     hit_ratio: float | None
     lambda_edge: float | None
@@ -74,7 +75,7 @@ def outcome(tally: Tally, duration_s: float, nodes: int, workers: int, events: i
         duration_s=duration_s,
         kept=kept,
         finals={origin.value: count for origin, count in sorted(tally.finals.items())},
-        reasons=dict(tally.reasons.most_common()),
+        reasons={origin.value: dict(why.most_common()) for origin, why in tally.reasons.items() if why},
         refused=dict(tally.refused.most_common()),
         hit_ratio=tally.on_time / kept if kept else None,
         lambda_edge=1 - cloud / analysed if analysed else None,

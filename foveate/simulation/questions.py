@@ -1,10 +1,10 @@
 """What a simulated edge node asks the workers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from foveate.simulation.agent_decisions import CameraDecisions
-from foveate.simulation.scene import Look
+from foveate.simulation.scene import Look, question_bytes
 from foveate.simulation.workload import Shot
 from pipeline.wire.messages import Refusal
 
@@ -39,3 +39,7 @@ class Question:
     queue_ms: float = 0.0
     infer_ms: float = 0.0
     refusal: Refusal | None = None
+    size_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size_bytes = question_bytes(self.shot)

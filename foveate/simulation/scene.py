@@ -1,16 +1,18 @@
 """A recorded workload as it is replayed, and the frames of simulated cameras."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edge_agent.settings import CameraSettings
 from foveate.simulation.workload import RecordedFrame, Shot, Workload
-from pipeline.policies.offload import OVERHEAD_BYTES, Candidate, OffloadDecision
+from pipeline.geometry import Size
+from pipeline.mosaic import Layout, pack, shown_px, to_rects
+from pipeline.policies.offload import OVERHEAD_BYTES, Candidate, OffloadDecision, crops
 from pipeline.policies.sampler import Sampler
 from pipeline.results import Origin
 
-_MARGIN_PX = 16.0
-"""The least padding of a place, on both sides together."""
+_HEADER_BYTES, _CROP_BYTES = 170, 12
+"""Of a question beside its picture, see ``pipeline/wire/messages.py``: a header, and what each crop takes in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,24 +20,27 @@ class SceneFrame:
     """A recorded frame with its places as the policies take them: those that are due, and all."""
 
     frame: RecordedFrame
+    size: Size
     due: tuple[Candidate, ...]
     all: tuple[Candidate, ...]
 
     @classmethod
-    def of(cls, frame: RecordedFrame) -> "SceneFrame":
+    def of(cls, frame: RecordedFrame, size: Size) -> "SceneFrame":
+        """A frame of ``size`` made ready."""
         places = [(place.candidate(), place.due) for place in frame.places]
-        return cls(frame, tuple(c for c, due in places if due), tuple(c for c, _ in places))
+        return cls(frame, size, tuple(c for c, due in places if due), tuple(c for c, _ in places))
 
-    def shot(self, decision: OffloadDecision) -> Shot:
-        """The picture that a decision sends. The mosaic of other places than the due ones was not recorded: its bytes,
-        pixels and times are those of the recorded one in proportion to the area of the places.
+    def shot(self, decision: OffloadDecision, settings: CameraSettings) -> Shot:
+        """The picture that a decision sends. The mosaic of other places than the due ones was not recorded: it is laid
+        out as the agent does, and what it takes goes by the pixels, as in the recorded one.
         """
         recorded, shown = self.frame.mosaic, self.due or self.all
         if decision.kind == "frame" or recorded is None:
             return self.frame.whole
         if decision.places == shown:
             return recorded
-        return _part_of(recorded, _area_px(decision.places) / _area_px(shown))
+        regions = to_rects(crops(decision.places, settings.offload, self.size), self.size)
+        return _of_layout(recorded, pack(regions, settings.mosaic))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +56,8 @@ class Scene:
         it is made once and holds for every camera that replays the scene.
         """
         frames = (f for f in workload.frames if sampler is None or sampler.take(f.at_s).due)
-        return cls(workload, tuple(SceneFrame.of(frame) for frame in frames))
+        size = Size(workload.frame_width_px, workload.frame_height_px)
+        return cls(workload, tuple(SceneFrame.of(frame, size) for frame in frames))
 
 
 @dataclass(slots=True, eq=False)
@@ -72,18 +78,21 @@ class Look:
     reason: str = ""
 
 
-def _area_px(places: Sequence[Candidate]) -> float:
-    return sum((x2 - x1 + _MARGIN_PX) * (y2 - y1 + _MARGIN_PX) for x1, y1, x2, y2 in (place.box for place in places))
+def question_bytes(shot: Shot) -> int:
+    """The whole payload of a question: the picture, and a header that tells of each crop."""
+    return shot.size_bytes + _HEADER_BYTES + _CROP_BYTES * shot.crops
 
 
-def _part_of(shot: Shot, share: float) -> Shot:
-    pixels = max(0.05, share)
+def _of_layout(like: Shot, layout: Layout) -> Shot:
+    shown, pixels = shown_px(layout), layout.size.width * layout.size.height
+    of_shown, of_pixels = shown / like.shown_px, pixels / (like.width_px * like.height_px)
     return Shot(
-        size_bytes=round(OVERHEAD_BYTES + max(0.0, shot.size_bytes - OVERHEAD_BYTES) * share),
-        width_px=shot.width_px,
-        height_px=max(1, round(shot.height_px * pixels)),
-        shown_px=shot.shown_px * share,
-        encode_ms=shot.encode_ms * share,
-        decode_ms=shot.decode_ms * share,
-        infer_ms=shot.infer_ms * pixels,
+        size_bytes=round(OVERHEAD_BYTES + max(0.0, like.size_bytes - OVERHEAD_BYTES) * of_shown),
+        width_px=layout.size.width,
+        height_px=layout.size.height,
+        shown_px=shown,
+        crops=len(layout.crops),
+        encode_ms=like.encode_ms * of_pixels,
+        decode_ms=like.decode_ms * of_pixels,
+        infer_ms=like.infer_ms * of_pixels,
     )

@@ -14,6 +14,7 @@ from foveate.simulation.probes import SimulatedProbes
 from foveate.simulation.questions import Question
 from foveate.simulation.roads import Road
 from pipeline.frames import FrameKey
+from pipeline.policies.fallback import Bound
 from pipeline.policies.path import RoundTrip
 from pipeline.results import Origin
 from pipeline.wire.messages import Refusal
@@ -99,7 +100,7 @@ class SimulatedUplink:
             self._send_waiting()
 
     def _send(self, question: Question) -> None:
-        look, size_bytes, now_s = question.look, question.shot.size_bytes, self._loop.now_s
+        look, size_bytes, now_s = question.look, question.size_bytes, self._loop.now_s
         if not self._agent.closed:
             self._settle(question, Origin.EDGE, "circuit_open")
         elif look.settle_at_s - now_s <= 0.001:
@@ -136,7 +137,7 @@ class SimulatedUplink:
         if question.landed:
             return
         question.missed = True
-        self._settle(question, Origin.EDGE_TIMEOUT, "cloud_late")
+        self._settle(question, Origin.EDGE_TIMEOUT, Bound.DEADLINE.value)
         if not question.cut_off:
             self._agent.missed(self._loop.now_s)
             self._circuit_changed()
@@ -147,7 +148,7 @@ class SimulatedUplink:
         """A question is not known any more: its answer would be of no use."""
         if question in self._under_way:
             self._under_way.discard(question)
-            self._unanswered_bytes -= 0 if question.cut_off else question.shot.size_bytes
+            self._unanswered_bytes -= 0 if question.cut_off else question.size_bytes
 
     def _land(self, question: Question) -> None:
         if not question.landed:
@@ -161,7 +162,7 @@ class SimulatedUplink:
             for question in self._under_way:
                 if not question.cut_off:
                     question.cut_off = True
-                    self._unanswered_bytes -= question.shot.size_bytes
+                    self._unanswered_bytes -= question.size_bytes
             self._probes.send()
 
     def reply(self, question: Question, queue_ms: float, infer_ms: float, refusal: Refusal | None) -> None:
@@ -182,7 +183,7 @@ class SimulatedUplink:
     def _answered(self, question: Question, now_s: float) -> None:
         round_trip_ms = (now_s - question.sent_at_s) * 1000
         self._tally.round_trip.add(round_trip_ms)
-        size_bytes, queue_ms, cloud_ms = question.shot.size_bytes, question.queue_ms, question.infer_ms
+        size_bytes, queue_ms, cloud_ms = question.size_bytes, question.queue_ms, question.infer_ms
         trip = RoundTrip(question.kind, size_bytes, question.ahead_bytes, round_trip_ms, queue_ms, cloud_ms)
         self._agent.answered(None if question.cut_off else trip, now_s)
         question.camera.answered()

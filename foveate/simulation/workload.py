@@ -13,13 +13,14 @@ from pipeline.policies.offload import Candidate, Why
 class Shot(msgspec.Struct, frozen=True):
     """One picture for the larger model: its size, and what drawing, decoding and looking at it took.
 
-    ``shown_px`` are the pixels of the frame that it shows.
+    ``shown_px`` are the pixels of the frame that it shows, in ``crops`` regions.
     """
 
     size_bytes: int
     width_px: int
     height_px: int
     shown_px: float
+    crops: int
     encode_ms: float
     decode_ms: float
     infer_ms: float
@@ -59,12 +60,14 @@ class RecordedFrame(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True):
     """The frames that the gate kept, in order, out of ``captured`` of which ``sampled`` were due.
 
-    ``sample_fps`` is the sampling rate of the recording; ``duration_s`` is how long it is, and so when it begins again.
+    ``sample_fps`` is the most that are due per second; ``duration_s`` is how long it is, and so when it begins again.
     """
 
     name: str
     duration_s: float
     sample_fps: float
+    frame_width_px: int
+    frame_height_px: int
     captured: int
     sampled: int
     frames: tuple[RecordedFrame, ...]
