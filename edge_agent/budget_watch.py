@@ -41,7 +41,7 @@ class BudgetWatch:
 
     def restraint(self, camera: Camera) -> Restraint:
         """What is turned down for a camera."""
-        return restraint(self._states[camera.name].steps, self._limits(camera))
+        return restraint(self._states[camera.name].steps)
 
     async def run(self) -> None:
         """Look once a second until cancelled."""
@@ -60,14 +60,14 @@ class BudgetWatch:
         readings = {
             budget: read(window, budget.budget_ms, now_s, since_s) for budget, window in camera.board.budgets.items()
         }
-        verdict = judge(settings, self._limits(camera), state, readings, now_s)
+        verdict = judge(settings, self._limits(camera, now_s), state, readings, now_s)
         self._states[camera.name] = verdict.state
         self._set_levers(camera)
         self._tell(camera, verdict)
 
-    def _limits(self, camera: Camera) -> Limits:
-        settings = camera.settings
-        return Limits(settings.sample_fps, min(settings.budget.least_sample_fps, settings.sample_fps), self._light)
+    def _limits(self, camera: Camera, now_s: float) -> Limits:
+        settings, analysed_fps = camera.settings, camera.board.analysed_rate.events_per_s(now_s)
+        return Limits(settings.sample_fps, settings.budget.least_sample_fps, self._light, analysed_fps)
 
     def _set_levers(self, camera: Camera) -> None:
         """Every second: a camera that was begun again after a fault has new levers."""

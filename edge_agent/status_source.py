@@ -74,8 +74,9 @@ class AgentStatusSource:
         yield "uplink", self._agent.uplink.waiting.flow(now_s)
 
     def _models(self) -> dict[str, str]:
-        small = {"edge": self._agent.detector, "light": self._agent.light}
-        return {role: f"{model.name}@{model.version}" for role, model in small.items() if model is not None}
+        usual, light = self._agent.detector, self._agent.light
+        models = {"edge": f"{usual.name}@{usual.version}"}
+        return models if light is None else models | {"lighter": f"{light.name}@{light.version}+light"}
 
     def _cloud(self) -> str:
         asks = any(camera.settings.mode != "edge_only" for camera in self._agent.cameras)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipeline.metrics.windows import HistogramWindow
-from pipeline.policies.restraint import Action, Limits, Step, has_room
+from pipeline.policies.restraint import Action, Limits, Step, next_step
 
 Segment = Literal["network", "queue", "edge", "cloud"]
 Stage = Literal["wait", "gate", "edge", "encode", "network", "cloud_queue", "cloud_infer", "resolve"]
@@ -228,8 +228,8 @@ class _Judge:
         for breach in sorted(breaches, key=lambda b: (b.p99_ms or 0.0) / b.budget.budget_ms, reverse=True):
             segment = breach.budget.segment
             for action in getattr(self.settings.actions, segment) if self._exceeded(breach.budget) else ():
-                if has_room(action, self.before.steps, limits):
-                    return breach, Step(segment, action)
+                if (step := next_step(segment, action, self.before.steps, limits)) is not None:
+                    return breach, step
         return None
 
     def with_step(self, state: BudgetState, step: Step) -> BudgetState:

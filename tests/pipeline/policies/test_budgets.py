@@ -120,7 +120,7 @@ def test_each_step_is_judged_by_what_came_after_it() -> None:
     world.seconds(60, 36.0)  # below the budget, not well below: enough was done, too early to undo it
     assert world.taken() == [Action.LOWER_SAMPLE_RATE]
     assert len(world.state.breaches) == 1
-    assert world.state.steps == (Step("edge", Action.LOWER_SAMPLE_RATE),)
+    assert world.state.steps == (Step("edge", Action.LOWER_SAMPLE_RATE, 2.5),)
 
 
 def test_a_breach_clears_well_below_the_budget_and_every_step_is_undone() -> None:
