@@ -133,17 +133,21 @@ class Analysis:
         context.router.looked((clock.now_s() - started_s) * 1000, clock.now_s())
 
     async def ask_late(self, work: Work, settle_at_s: float) -> None:
-        """Ask about a frame that was left to the edge: its answer is to be here at ``settle_at_s``, for the tracks."""
+        """Ask about a frame that was left to the edge: its answer is to be here at ``settle_at_s``, for the tracks.
+
+        A search of the whole frame, which takes longest, is left to the next one.
+        """
         entry = self._context.tracker.entry(work.frame.key.seq)
-        decision = None if entry is None else self._decide(entry, work, settle_at_s)
+        decision = None if entry is None else self._decide(entry, work, settle_at_s, search=False)
         if decision is not None and decision.kind != "none":
             await self._ask(decision, work, await self._draw(decision, work), settle_at_s)
 
-    def _decide(self, entry: Entry, work: Work, settle_at_s: float) -> OffloadDecision:
+    def _decide(self, entry: Entry, work: Work, settle_at_s: float, *, search: bool = True) -> OffloadDecision:
         """Decide about a frame; what was surveyed is learned from when the answer comes."""
         lessons, key = self._context.lessons, work.frame.key
         seen = self._survey(entry, work)
-        decision = self._policy.decide(self._view(seen, work, settle_at_s))
+        view = self._view(seen, work, settle_at_s)
+        decision = self._policy.decide(view if search else replace(view, since_full_frame_s=0.0))
         if decision.kind != "none":
             lessons.asked(key, seen, decision)
         if seen.gain.size or decision.kind != "none":
