@@ -10,7 +10,7 @@ from edge_agent.region_of_interest import RegionOfInterest, bind
 from edge_agent.settings import CameraSettings
 from edge_agent.tidings import Tidings, tidings
 from edge_agent.tracking.history import Entry
-from edge_agent.tracking.tracks import Tracks, predict
+from edge_agent.tracking.tracks import predict
 from pipeline.frames import Frame, Image
 from pipeline.geometry import BoxArray, Size
 from pipeline.policies.change import NOTHING_EXPECTED, AdaptiveChange, ChangeDetector, Expected, NoChangeDetection
@@ -49,7 +49,7 @@ class Gate:
         self._size: Size | None = None
         self._change: ChangeDetector | None = None
         self._heard: deque[tuple[float, Tidings]] = deque(maxlen=_AWAITED_TIDINGS)
-        self._tracks: Tracks | None = None
+        self._last: Entry | None = None
         self.region: RegionOfInterest | None = None
 
     def fit(self, size: Size) -> RegionOfInterest:
@@ -58,7 +58,7 @@ class Gate:
             self.region = bind(self._settings.roi, self._settings.masks, size)
             kind = AdaptiveChange if self._settings.change_detection == "adaptive" else NoChangeDetection
             self._change = kind(self._settings.change, self.region.mask)
-            self._size, self._tracks = size, None
+            self._size, self._last = size, None
         return self.region
 
     def due(self, scene_s: float, most_fps: float | None = None) -> bool:
@@ -80,14 +80,15 @@ class Gate:
 
     def tracks(self, entry: Entry) -> None:
         """Hear what the analysis of a frame that was kept has shown."""
-        self._heard.append((entry.at_s, tidings(entry, self._settings.tracker)))
-        self._tracks = entry.after.tracks
+        last = self._last if self._last is not None and self._last.at_s < entry.at_s else None
+        self._heard.append((entry.at_s, tidings(entry, last, self._settings.tracker)))
+        self._last = entry
 
     def _expected(self, scene_s: float) -> Expected:
-        tracks = self._tracks
-        if tracks is None or scene_s < tracks.at_s:
+        last = self._last
+        if last is None or scene_s < last.at_s:
             return NOTHING_EXPECTED
-        places = predict(tracks, scene_s, self._settings.tracker).boxes.xyxy
+        places = predict(last.after.tracks, scene_s, self._settings.tracker).boxes.xyxy
         return Expected(places, 0.0 if self._rate is None else 1.0 / self._rate.rate_fps)
 
 

@@ -33,8 +33,8 @@ class ImageSettings:
 class CameraSettings:
     """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class.
 
-    At most ``sample_fps`` frames per second are analysed; with adaptive ``sampling`` down to ``least_fps`` of them while
-    what is tracked moves slowly.
+    At most ``sample_fps`` frames per second are analysed; with adaptive ``sampling`` down to ``least_fps`` of them
+    while what is tracked moves slowly.
 
     ``deadline_ms`` counts from capture. A file that is read as fast as it can be has no time of its own to be late
     in: its frames wait up to ``patience_ms`` for the cloud instead.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_agent.tracking.history import Entry
-from edge_agent.tracking.tracks import TrackerSettings, Tracks, Verdict, predict
+from edge_agent.tracking.tracks import TrackerSettings, Tracks, Verdict
 from pipeline.geometry import iou
 from pipeline.policies.keep import News
 
@@ -28,12 +28,15 @@ class Tidings:
     news: News
 
 
-def tidings(entry: Entry, settings: TrackerSettings) -> Tidings:
-    """What a frame's step of the tracker says. Only tracks that are published count: flicker is no news."""
+def tidings(entry: Entry, last: Entry | None, settings: TrackerSettings) -> Tidings:
+    """What a frame's step of the tracker says; ``last`` is the frame analysed before it.
+
+    Only tracks that are published count: flicker is no news.
+    """
     after = entry.after.tracks
     shown = _shown(after, entry.at_s, settings)
     new = shown & (after.born_s >= entry.at_s)
-    astray = _astray(entry, after.ids[shown & ~new], settings)
+    astray = last is not None and _astray(entry, last, frozenset(after.ids[shown].tolist()))
     return Tidings(_speed(after, shown), int(np.count_nonzero(new)), News(elsewhere=bool(new.any()), tracked=astray))
 
 
@@ -50,17 +53,25 @@ def _speed(tracks: Tracks, shown: NDArray[np.bool_]) -> float:
     return float(np.median(moving)) if len(moving) else 0.0
 
 
-def _astray(entry: Entry, ids: NDArray[np.int64], settings: TrackerSettings) -> bool:
-    """Whether one of these tracks has just been lost, or is not where it was expected."""
-    expected = predict(entry.before, entry.at_s, settings)
-    row = {i: n for n, i in enumerate(expected.ids.tolist())}
-    found = {i: n for n, i in enumerate(entry.after.track_of.tolist())}
-    old = [i for i in ids.tolist() if i in row]
-    if any(i not in found and entry.before.seen_s[row[i]] >= entry.before.at_s for i in old):
+def _astray(entry: Entry, last: Entry, ids: frozenset[int]) -> bool:
+    """Whether one of these tracks, seen on the last frame, is not seen now, or not where its speed would have it.
+
+    The small model's boxes are compared with its own: the larger model's, to which tracks are corrected, differ anyway.
+    """
+    then, now = _rows(last), _rows(entry)
+    tracks = {i: n for n, i in enumerate(entry.before.ids.tolist())}
+    seen = [i for i in then if i in ids and i in tracks]
+    if any(i not in now for i in seen):
         return True
-    both = [i for i in old if i in found]
-    foretold, measured = (
-        expected.boxes.xyxy[[row[i] for i in both]],
-        entry.seen.detections.xyxy[[found[i] for i in both]],
-    )
+    if not seen:
+        return False
+    velocity = entry.before.boxes.velocity[[tracks[i] for i in seen], :2]
+    step = np.tile(velocity * (entry.at_s - last.at_s), 2)
+    foretold = np.asarray(last.seen.detections.xyxy[[then[i] for i in seen]] + step, np.float32)
+    measured = entry.seen.detections.xyxy[[now[i] for i in seen]]
     return bool((np.diagonal(iou(foretold, measured)) < FORETOLD_IOU).any())
+
+
+def _rows(entry: Entry) -> dict[int, int]:
+    """The observation of each track on a frame."""
+    return {i: row for row, i in enumerate(entry.after.track_of.tolist()) if i >= 0}

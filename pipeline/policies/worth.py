@@ -10,6 +10,9 @@ that forgets takes the place of their nearest neighbours).
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +58,21 @@ class LearnedWorth:
 
     def _decide(self) -> float:
         """The smallest size of change at which looks are worth their while."""
-        worth = np.flatnonzero(self._news >= self._settings.least_news * self._looks)
+        worth = np.flatnonzero(rising_share(self._news, self._looks) >= self._settings.least_news)
         return float(self._edges[worth[0] if len(worth) else -1])
+
+
+def rising_share(hits: Array, trials: Array) -> Array:
+    """Shares (n,) of hits in trials (both (n,), trials above 0) that rise from bin to bin.
+
+    A larger change is no less likely to show something, so a bin whose share is below that of a smaller one is pooled
+    with it: isotonic regression by pool-adjacent-violators (Ayer et al. 1955).
+    """
+    blocks: list[tuple[float, float, int]] = []
+    for hit, trial in zip(hits.tolist(), trials.tolist(), strict=True):
+        block = (hit, trial, 1)
+        while blocks and blocks[-1][0] * block[1] > block[0] * blocks[-1][1]:
+            last = blocks.pop()
+            block = (last[0] + block[0], last[1] + block[1], last[2] + block[2])
+        blocks.append(block)
+    return np.repeat([hit / trial for hit, trial, _ in blocks], [count for _, _, count in blocks])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from edge_agent.settings import UplinkSettings
 from pipeline.frames import Image
+from pipeline.policies.change import ChangeSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.results import CameraState, Origin, Result, decode_result
 from pipeline.timing import run_virtual
@@ -625,3 +626,20 @@ def test_when_the_way_opens_again_the_newest_frame_is_asked_about_at_once() -> N
     assert len(answered_before) == 1  # its result had gone out
     assert 0.0 < age_s <= 0.3
     assert made.agent.counters()["late_answers_used"] == 1
+
+
+def fidgeting(seq: int) -> Image:
+    """Somebody who stands where the small model sees a person, and moves a hand."""
+    image = grey_picture(120, 200, 160)
+    image[80:86, 77:83] = 220 if seq % 2 else 20
+    return image
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_the_gate_learns_from_what_the_looks_have_shown(learn: bool) -> None:
+    change = ChangeSettings(learn=learn, max_gap_s=60.0)
+    watching = camera(change_detection="adaptive", sampling="fixed", change=change)
+    made = run_virtual(play(Pictures(40, paint=fidgeting), cameras=[watching]))
+    assert_sound(made, captured=40)
+    late = {result.reason for result in made.results()[20:] if result.origin == Origin.CARRIED.value}
+    assert late == ({"unchanged"} if learn else set())

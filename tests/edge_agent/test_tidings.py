@@ -23,7 +23,7 @@ def told(*frames: Detections) -> Tidings:
     """What the last of these frames tells."""
     tracker = Tracker(SETTINGS)
     entries = [tracker.observe(n, n * STEP_S, found) for n, found in enumerate(frames)]
-    return tidings(entries[-1], SETTINGS)
+    return tidings(entries[-1], entries[-2] if len(entries) > 1 else None, SETTINGS)
 
 
 def test_an_empty_frame_tells_nothing() -> None:
@@ -68,14 +68,25 @@ def test_what_is_not_sure_enough_to_be_published_is_no_news() -> None:
 
 def test_what_the_cloud_has_denied_is_no_news() -> None:
     tracker = Tracker(SETTINGS)
-    tracker.observe(0, 0.0, people(100))
+    first = tracker.observe(0, 0.0, people(100))
     tracker.correct(0, Observations(people(100), np.array([Verdict.DENIED], np.int8), NO_BOXES))
-    last = tidings(tracker.observe(1, STEP_S, people()), SETTINGS)
+    last = tidings(tracker.observe(1, STEP_S, people()), first, SETTINGS)
     assert not last.news.tracked
+
+
+def test_boxes_of_another_size_from_the_cloud_are_no_news() -> None:
+    tracker, last = Tracker(SETTINGS), None
+    wide = Detections.of([(90.0, 0.0, 130.0, 40.0)], [0.9], ["person"])
+    for n in range(6):
+        entry = tracker.observe(n, n * STEP_S, people(100))
+        said = tidings(entry, last, SETTINGS)
+        tracker.correct(n, Observations(wide, np.array([Verdict.CONFIRMED], np.int8), NO_BOXES))
+        last = entry
+    assert said.news == News(elsewhere=False, tracked=False)
 
 
 def test_after_a_correction_an_earlier_entry_can_still_be_told() -> None:
     tracker = Tracker(SETTINGS)
     first = tracker.observe(0, 0.0, people(100))
     tracker.correct(0, Observations(people(), np.zeros(0, np.int8), NO_BOXES))
-    assert tidings(first, SETTINGS).births == 1
+    assert tidings(first, None, SETTINGS).births == 1

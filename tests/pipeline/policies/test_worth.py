@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.worth import LearnedWorth, WorthSettings
+from pipeline.policies.worth import LearnedWorth, WorthSettings, rising_share
 
 START = 0.0004
 SETTINGS = WorthSettings(START)
@@ -68,3 +68,25 @@ def test_it_settles_by_the_share_of_looks_with_news(share: float) -> None:
     rng = np.random.default_rng(3)
     worth = learned(*[(1.5 * START, bool(rng.random() < share)) for _ in range(500)])
     assert (worth.threshold <= START) == (share > SETTINGS.least_news)
+
+
+def test_what_a_larger_change_does_not_show_a_smaller_one_does_not_either() -> None:
+    assert learned(*[(6 * START, False)] * 30).threshold > 6 * START
+
+
+bins = st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 100)), min_size=1, max_size=12)
+
+
+@given(bins)
+def test_shares_rise_and_keep_their_sum(counts: list[tuple[float, float]]) -> None:
+    trials = np.array([trial for _, trial in counts])
+    hits = np.array([share * trial for share, trial in counts])
+    shares = rising_share(hits, trials)
+    assert (np.diff(shares) >= -1e-9).all()
+    assert shares @ trials == pytest.approx(hits.sum())
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_shares_that_rise_already_stay_as_they_are(shares: list[float]) -> None:
+    rising = np.sort(shares)
+    assert rising_share(rising * 3, np.full(len(rising), 3.0)) == pytest.approx(rising)
