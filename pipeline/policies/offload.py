@@ -63,7 +63,7 @@ class OffloadSettings:
     merge_slack: float = 1.3
     most_regions: int = 16
     full_frame_s: float = 8.0
-    tail_deviations: float = 3.0
+    tail_deviations: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,7 @@ class Adaptive:
             if hindrance == "budget" and view.since_full_frame_s < 2 * period_s:
                 return OffloadDecision("none", "saving_for_full_frame", wanted=True)
         worth, refused = self._worth_it(view)
-        chosen = set(worth)
-        drawn = tuple(place for place in view.audited if place not in chosen)
+        drawn = tuple(place for place in view.audited if place not in worth)
         if not worth and not drawn:
             return OffloadDecision("none", refused, wanted=refused == "price")
         hindrance = obstacle(view, "mosaic")

@@ -128,9 +128,9 @@ class PathEstimate:
         fixed_ms = self.link.base_ms
         growing_ms = self.link.ms_per_kb * (size_bytes + self.ahead_bytes(now_s)) / 1000
         queue_ms, cloud_ms = self.queue.mean_ms(now_s) or 0.0, self._cloud_ms(kind, now_s) or 0.0
-        mean_ms = fixed_ms + growing_ms + queue_ms + cloud_ms
-        tail_ms = mean_ms + deviations * self.deviation_ms
-        return Forecast(fixed_ms / 2 + growing_ms, queue_ms, cloud_ms, fixed_ms / 2, tail_ms)
+        up_ms, down_ms = fixed_ms / 2 + growing_ms, fixed_ms / 2
+        tail_ms = up_ms + queue_ms + cloud_ms + down_ms + deviations * self.deviation_ms
+        return Forecast(up_ms, queue_ms, cloud_ms, down_ms, tail_ms)
 
     def tails_ms(self, sizes_bytes: Mapping[str, float], now_s: float, deviations: float) -> dict[str, float]:
         """The tails of round trips by kind, for requests of these sizes or, where missing, of the usual one; those

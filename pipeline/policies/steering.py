@@ -14,7 +14,7 @@ from enum import StrEnum
 
 _REST = 0.6
 """Where a bucket is to come to rest: room above for silence, below for a sudden need."""
-_MOST = 20.0
+_LEAST_LEVEL, _MOST_LEVEL, _MOST_FACTOR = 0.1, 20.0, 1.25
 _MOST_GAP_S, _LEAST_GAP_S = 1.0, 0.05
 _SCALE_GAIN = 1 / 16
 _SLOW_FOR_S = 0.5
@@ -41,16 +41,20 @@ class SteeringSettings:
     agreement: float | None = None
     dwell_s: float = 5.0
     least_bytes: float = 1500.0
-    factor: float = 0.8
+    factor: float = 0.9
     frames_ahead: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Multiplier:
-    """The multiplier of one budget, by proportional-integral control of its bucket's level."""
+    """The multiplier of one budget, steered by its bucket's level: ``level`` is learned by integral control and is what
+    the multiplier rests at; with the bucket it falls to nothing when that is full, so that no allowance goes to waste.
+    ``lacking`` from when the bucket falls below its rest until the level has fallen to next to nothing.
+    """
 
-    integral: float = 0.0
+    level: float = 1.0
     value: float = 0.0
+    lacking: bool = False
 
     def step(self, fill: float | None, gap_s: float, bucket_s: float) -> "Multiplier":
         """The multiplier ``gap_s`` later; ``fill`` is the bucket's level as a share (None: there is no such budget)
@@ -58,9 +62,12 @@ class Multiplier:
         """
         if fill is None:
             return Multiplier()
-        lack = max(-1.0, min(1.0, _REST - fill))
-        integral = max(0.0, min(_MOST, self.integral + lack * gap_s / (2 * bucket_s)))
-        return Multiplier(integral, max(0.0, integral + lack))
+        level = self.level
+        if self.lacking:
+            lack = max(-1.0, min(1.0, _REST - fill))
+            level = max(_LEAST_LEVEL, min(_MOST_LEVEL, level * (1 + lack * min(1.0, gap_s / (2 * bucket_s)))))
+        value = level * min(_MOST_FACTOR, max(0.0, 1.0 - fill) / (1.0 - _REST))
+        return Multiplier(level, value, lacking=fill < _REST or (self.lacking and level > _LEAST_LEVEL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,11 @@ class Steering:
     def multiplier(self) -> float:
         """The multiplier of the budget that binds."""
         return max(self.bytes.value, self.asking.value, self.agreeing.value)
+
+    @property
+    def lacking(self) -> bool:
+        """Whether some budget does not buy all that could be asked."""
+        return self.bytes.lacking or self.asking.lacking or self.agreeing.lacking
 
     @property
     def price_per_kb(self) -> float:
@@ -168,7 +180,7 @@ def _switched(steering: Steering, view: SteeringView, settings: SteeringSettings
     if slow_s >= _SLOW_FOR_S or (steering.mode is Mode.EDGE and steering.slow_since_s is not None):
         wanted = Mode.EDGE
     else:
-        wanted = Mode.SAVING if steering.multiplier > 0 else Mode.OPEN
+        wanted = Mode.SAVING if steering.lacking else Mode.OPEN
     if wanted is steering.mode or view.now_s - steering.since_s < settings.dwell_s:
         return steering
     return replace(steering, mode=wanted, since_s=view.now_s)

@@ -13,6 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
 from edge_agent.status.access import AccessSettings
+from edge_agent.status.snapshot import SteeringStatus
 from tests.support.browser import Witness, browsing, serving
 from tests.support.status_samples import (
     HOSTILE,
@@ -20,6 +21,7 @@ from tests.support.status_samples import (
     agent,
     alert,
     camera,
+    path,
     percentiles,
     queue,
     silent_camera,
@@ -145,6 +147,31 @@ async def test_queues_show_littles_law_beside_the_measured_length(page: Page) ->
         cells = await page.locator("#queues tr").locator("th, td").all_inner_texts()
         assert cells[:6] == ["uplink", "11.5", "61.0", "0.702", "0.698", "2"]
         assert cells[6:] == [HOSTILE, "11.5", "–", "–", "0.000", "2"]
+
+
+async def test_the_way_to_the_cloud_is_told_in_its_four_parts(page: Page) -> None:
+    async with visiting(page, FakeStatusSource(agent(paths=[path()]))):
+        await expect(page.locator("#ways")).to_have_text(
+            "Way to cloud: up 32.4 + queue 1.6 + cloud 21.5 + down 24.5 = 80.0 ms, 104 ms in a bad case; "
+            "the link carries about 4.2 Mbit/s"
+        )
+    async with visiting(page, FakeStatusSource(agent(paths=[]))):
+        await expect(page.locator("#ways")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("mode", "route", "said"),
+    [
+        ("open", "edge", ""),
+        ("saving", "edge", " saving"),
+        ("edge", "edge", " edge"),
+        ("open", "cloud", " cloud looks first"),
+    ],
+)
+async def test_what_a_camera_holds_to_stands_beside_its_lambda(page: Page, mode: str, route: str, said: str) -> None:
+    steering = SteeringStatus(mode=mode, price_per_kb=0.2, agreement=None, route=route, route_reason="")
+    async with visiting(page, FakeStatusSource(agent(cameras=[camera(steering=steering)]))):
+        await expect(shown(page.locator(".card"), "lambda")).to_have_text(f"71.4 %{said}")
 
 
 async def test_bars_are_to_scale_and_the_deadline_is_drawn_across_them(page: Page) -> None:

@@ -11,6 +11,7 @@ from edge_agent.status.snapshot import (
     AttainmentStatus,
     BreachStatus,
     CameraStatus,
+    PathStatus,
     Percentiles,
     QueueStatus,
     WorkerStatus,
@@ -148,6 +149,22 @@ def worker(name: str = "w-1", **changes: Any) -> WorkerStatus:
 def queue(name: str = "uplink", **changes: Any) -> QueueStatus:
     base = QueueStatus(
         name=name, length=2, arrivals_per_s=11.5, wait_ms=61.0, expected_length=0.7015, mean_length=0.6984
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def path(**changes: Any) -> PathStatus:
+    """The way to the cloud over a middling link."""
+    base = PathStatus(
+        tier="cloud",
+        bandwidth_kbit_s=4_230.0,
+        request_bytes=7_400.0,
+        up_ms=32.4,
+        queue_ms=1.6,
+        cloud_ms=21.5,
+        down_ms=24.5,
+        tail_ms=104.0,
+        age_s=0.2,
     )
     return msgspec.structs.replace(base, **changes)
 

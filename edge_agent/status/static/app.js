@@ -84,6 +84,16 @@ function showWorkers(status) {
     return pair;
   });
   setChildren(byId("workers"), status.workers, workerRow);
+  byId("ways").hidden = status.paths.length === 0;
+  setChildren(byId("ways"), status.paths.map(wayText), (text) => element("span", "", text));
+}
+
+function wayText(path) {
+  const parts = ["up", "queue", "cloud", "down"].map((part) => `${part} ${decimal(path[`${part}_ms`])}`).join(" + ");
+  const sum = path.up_ms + path.queue_ms + path.cloud_ms + path.down_ms;
+  const mbits = path.bandwidth_kbit_s === null ? NONE : decimal(path.bandwidth_kbit_s / 1000);
+  return `Way to ${path.tier}: ${parts} = ${decimal(sum)} ms, ${decimal(path.tail_ms)} ms in a bad case; `
+    + `the link carries about ${mbits} Mbit/s`;
 }
 
 function workerRow(worker) {

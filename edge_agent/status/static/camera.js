@@ -25,6 +25,13 @@ const PICTURE_TIMEOUT_MS = 4000;
 
 const sum = (numbers) => Object.values(numbers).reduce((total, n) => total + n, 0);
 
+// What the camera holds to, where it is anything but the usual.
+function steering(state) {
+  if (state === null) return "";
+  if (state.route === "cloud") return "cloud looks first";
+  return state.mode === "open" ? "" : state.mode;
+}
+
 export class CameraCard {
   constructor(template) {
     this.root = template.content.firstElementChild.cloneNode(true);
@@ -74,7 +81,7 @@ export class CameraCard {
 
   #facts(camera) {
     this.#text("hit", percent(camera.deadline_hit_ratio));
-    this.#text("lambda", percent(camera.lambda_edge));
+    this.#unit("lambda", percent(camera.lambda_edge), steering(camera.steering));
     this.#unit("p99", decimal(camera.latency.p99_ms), `of ${decimal(camera.deadline_ms)} ms`);
     this.#unit("uplink", decimal(camera.uplink_kbit_s), "kbit/s");
     this.#unit("capture-fps", decimal(camera.capture_fps), "per s");

@@ -22,7 +22,8 @@ def test_the_four_parts_add_up_to_the_round_trip_and_stay_when_they_have_aged() 
     assert shown is not None
     assert shown.up_ms + shown.queue_ms + shown.cloud_ms + shown.down_ms == pytest.approx(80.0, abs=0.5)
     assert shown.bandwidth_kbit_s == pytest.approx(8000 / path.link.ms_per_kb)
-    assert (shown.tier, shown.request_bytes, shown.age_s) == ("cloud", 5000.0, pytest.approx(50.2))
+    assert (shown.tier, shown.request_bytes) == ("cloud", 5000.0)
+    assert shown.age_s == pytest.approx(50.2)
 
 
 def test_a_camera_begins_open_and_at_the_edge() -> None:

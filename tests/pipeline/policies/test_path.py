@@ -39,7 +39,8 @@ def test_the_four_parts_are_learned_from_the_round_trip_and_the_workers_own_dura
     assert forecast is not None
     assert forecast.up_ms == pytest.approx(20 + 32, abs=1)
     assert forecast.down_ms == pytest.approx(20, abs=1)
-    assert (forecast.queue_ms, forecast.cloud_ms) == (pytest.approx(2.0), pytest.approx(20.0))
+    assert forecast.queue_ms == pytest.approx(2.0)
+    assert forecast.cloud_ms == pytest.approx(20.0)
     assert forecast.mean_ms == pytest.approx(94, abs=1)
     assert forecast.tail_ms == pytest.approx(94, abs=2)  # nothing ever varied
 
@@ -69,7 +70,8 @@ def test_a_frame_costs_the_worker_more_than_a_mosaic_and_each_kind_is_known_by_i
     mosaic, frame = path.forecast(9000, 12.2), path.forecast(9000, 12.2, "frame")
     assert mosaic is not None
     assert frame is not None
-    assert (mosaic.cloud_ms, frame.cloud_ms) == (pytest.approx(20), pytest.approx(60))
+    assert mosaic.cloud_ms == pytest.approx(20)
+    assert frame.cloud_ms == pytest.approx(60)
 
 
 def test_a_first_frame_does_not_make_what_is_known_of_mosaics_uncertain() -> None:
