@@ -52,8 +52,8 @@ class Field:
     def spread(self, mask: Grey) -> float:
         """The share of the cells looked at in which a mask has anything."""
         cells = (max(1, mask.shape[1] // _CELL_PX), max(1, mask.shape[0] // _CELL_PX))
-        marked, whole = (cv2.resize(m, cells, interpolation=cv2.INTER_AREA) > 0 for m in (mask, self.mask))
-        return float(np.count_nonzero(marked)) / max(1, np.count_nonzero(whole))
+        marked, whole = (cv2.resize(m, cells, interpolation=cv2.INTER_AREA) for m in (mask, self.mask))
+        return cv2.countNonZero(marked) / max(1, cv2.countNonZero(whole))
 
     def under_light_of(self, grey: Grey, reference: Reference) -> Grey:
         """The reference as it would look under the present exposure: one gain for all, never beyond white."""
