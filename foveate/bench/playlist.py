@@ -1,10 +1,13 @@
 """The clips of the protocol, and playlists made of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from foveate.bench.reference import frames
 from foveate.bench.report import ROOT
 from pipeline.errors import SourceError
+from pipeline.frames import Image
 
 SHARED = ROOT.parent / "shared"
 
@@ -65,3 +68,18 @@ class Playlist:
 MIX = Playlist("mix", (Part(ONE_BY_ONE, 600), Part(VTEST), Part(BOTTLE)))
 MIX_SHORT = Playlist("mix-short", (Part(ONE_BY_ONE, 200, 200), Part(VTEST, 300, 200), Part(BOTTLE, 300)))
 ONLY_VTEST = Playlist("vtest", (Part(VTEST),))
+
+
+def shown(playlist: Playlist) -> Iterator[tuple[float, Image]]:
+    """The frames of a playlist with their moments in seconds from its start."""
+    start_s = 0.0
+    for part in playlist.parts:
+        count = 0
+        for number, image in enumerate(frames(part.clip.path)):
+            if number < part.first:
+                continue
+            if part.frames is not None and count >= part.frames:
+                break
+            yield start_s + count / part.clip.fps, image
+            count += 1
+        start_s += count / part.clip.fps

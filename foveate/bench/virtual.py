@@ -8,7 +8,7 @@ loop itself needs (tracking, decisions, messages: about 2 ms per analysed frame)
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
@@ -24,8 +24,7 @@ from edge_agent.gate import Gated
 from edge_agent.pools import Pools
 from edge_agent.publish import RecordWriter
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
-from foveate.bench.playlist import Playlist
-from foveate.bench.reference import frames
+from foveate.bench.playlist import Playlist, shown
 from foveate.bench.service_times import ServiceTimes
 from foveate.config.settings import for_sources, plan
 from pipeline.detections import Detections
@@ -185,21 +184,6 @@ class _Show:
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-def shown(playlist: Playlist) -> Iterator[tuple[float, Image]]:
-    """The frames of a playlist with their moments in seconds from its start."""
-    start_s = 0.0
-    for part in playlist.parts:
-        count = 0
-        for number, image in enumerate(frames(part.clip.path)):
-            if number < part.first:
-                continue
-            if part.frames is not None and count >= part.frames:
-                break
-            yield start_s + count / part.clip.fps, image
-            count += 1
-        start_s += count / part.clip.fps
 
 
 class _Kept(RecordWriter):
