@@ -15,15 +15,12 @@ from pipeline.timing import rfc3339
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """When and by whom a frame is answered. ``captured_at`` is wall time, for display; ``edge_model`` is the small
-    model where the frame itself names none.
-    """
+    """When a frame is answered. ``captured_at`` is wall time, for display."""
 
     captured_at: datetime
     settled_at_s: float
     now_s: float
     deadline_ms: float
-    edge_model: str
 
 
 def with_answer(pending: Pending, answer: Answer) -> Pending:
@@ -85,7 +82,7 @@ def build(pending: Pending, found: Detections, stamp: Stamp, *, final: bool = Tr
         ),
         deadline_ms=stamp.deadline_ms,
         deadline_met=stamp.now_s <= pending.deadline_s,
-        models=Models((pending.edge_model or stamp.edge_model) if analysed else None, pending.cloud_model),
+        models=Models(pending.edge_model if analysed else None, pending.cloud_model),
         bytes_up=pending.bytes_up,
     )
 

@@ -21,8 +21,6 @@ WINDOW_VALUES = 4096
 SEGMENTS = tuple(SEGMENT_STAGES)
 LATE_COUNTERS = ("late_answers", "late_answers_used", "late_answers_dropped", "revisions")
 """What became of answers that came after their frame was settled; the first counts them all."""
-ACCEPTED_IN_VAIN = frozenset({"detector_busy", "edge_late"})
-"""Why a frame that was accepted for analysis is carried all the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,14 +75,15 @@ class Board:
         self.jpeg_samples += 1
         self.jpeg_sample_bytes += size_bytes
 
-    def published(self, result: Result, now_s: float) -> None:
-        """Note one final result."""
+    def published(self, result: Result, now_s: float, *, accepted: bool = False) -> None:
+        """Note one final result; a carried frame may have been ``accepted`` for analysis in vain."""
         total_ms = result.timings_ms.total or 0.0
         self.last_result_s = now_s
         self.latency.add(total_ms)
         self.on_time += result.deadline_met
         self.counts = dict(Counter(found.label for found in result.detections))
-        self._note_attainment(result, total_ms)
+        if accepted or result.origin != Origin.CARRIED.value:
+            self._note_attainment(result, total_ms)
         if result.origin != Origin.CARRIED.value:
             self.latency_analysed.add(total_ms)
             self._recent.add(total_ms, now_s)
@@ -98,8 +97,6 @@ class Board:
 
     def _note_attainment(self, result: Result, total_ms: float) -> None:
         carried = result.origin == Origin.CARRIED.value
-        if carried and result.reason not in ACCEPTED_IN_VAIN:
-            return  # the gate did not accept it
         in_time = result.deadline_met if self._within_ms is None else total_ms <= self._within_ms
         with_cloud = result.origin in (Origin.CLOUD.value, Origin.FUSED.value)
         self.attainment.add(in_time=in_time and not carried, with_cloud=with_cloud)

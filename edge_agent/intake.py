@@ -130,6 +130,7 @@ class Intake:
             if displaced is not None:
                 context.settle(displaced.frame.key, Origin.CARRIED, "detector_busy")
         else:
+            context.resolver.update(frame.key, accepted=False)
             context.settle(frame.key, Origin.CARRIED, gated.reason)
 
     def _note_baseline(self, frame: Frame) -> None:
@@ -152,6 +153,7 @@ class Intake:
                 phase=phase,
                 reason=reason,
                 timings=timings,
+                accepted=phase is Phase.ANALYSING,
             )
         )
         self._context.changed.set()

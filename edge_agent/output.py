@@ -49,7 +49,7 @@ class Output:
         stamp = self._stamp(pending, settled_at_s, now_s)
         result = answers.build(pending, self._detections(pending), stamp, final=final)
         context.board.ledger.final(pending.key, pending.origin)
-        context.board.published(result, now_s)
+        context.board.published(result, now_s, accepted=pending.accepted)
         if pending.origin is not Origin.CARRIED:
             context.recent.add(Published(pending, result, now_s))
         self._show(pending, result)
@@ -71,13 +71,11 @@ class Output:
             await context.tools.outlet.result(result)
 
     def _stamp(self, pending: Pending, settled_at_s: float, now_s: float) -> answers.Stamp:
-        detector = self._context.tools.detector
         return answers.Stamp(
             captured_at=wall_time() - timedelta(seconds=now_s - pending.captured_at_s),
             settled_at_s=settled_at_s,
             now_s=now_s,
             deadline_ms=self._context.deadline_ms,
-            edge_model=f"{detector.name}@{detector.version}",
         )
 
     def _show(self, pending: Pending, result: Result) -> None:

@@ -55,6 +55,8 @@ class Pending:
     ready_at_s: float | None = None
     timings: FrameTimings = field(default_factory=FrameTimings)
     bytes_up: int = 0
+    accepted: bool = False
+    """For analysis: the gate has let it through, or has not said yet."""
     wait: Wait | None = None
     edge_model: str | None = None
     cloud_model: str | None = None

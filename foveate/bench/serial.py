@@ -157,10 +157,11 @@ class SerialLoop:
             origin=origin,
             reason=reason,
             bytes_up=bytes_up,
+            edge_model=_title(self._edge),
             cloud_model=_title(self._cloud) if asked else None,
         )
         captured_at = wall_time() - timedelta(seconds=now_s - frame.captured_at_s)
-        stamp = answers.Stamp(captured_at, now_s, now_s, self._settings.deadline_ms, _title(self._edge))
+        stamp = answers.Stamp(captured_at, now_s, now_s, self._settings.deadline_ms)
         return answers.build(pending, self._wanted(found), stamp)
 
 

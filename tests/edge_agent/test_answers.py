@@ -26,9 +26,10 @@ PENDING = Pending(
     ready_at_s=100.12,
     timings=FrameTimings(wait_ms=1.234, edge_ms=6.5, network_ms=30.0),
     bytes_up=8000,
+    edge_model="small@1",
     cloud_model="large@2",
 )
-STAMP = Stamp(datetime(2026, 3, 1, 12, tzinfo=UTC), 100.125, 100.13, 200.0, "small@1")
+STAMP = Stamp(datetime(2026, 3, 1, 12, tzinfo=UTC), 100.125, 100.13, 200.0)
 
 RESULT = build(PENDING, Detections.none(), STAMP)
 

@@ -95,3 +95,20 @@ def test_attainment_is_shown_and_a_file_that_is_not_played_in_real_time_has_no_b
     assert (shown.attainment.accepted, shown.attainment.share, shown.attainment.met) == (5, 1.0, True)
     assert shown.attainment.within_ms == shown.deadline_ms == 10_000.0
     assert (shown.budgets_ms, shown.breaches) == ({}, [])
+
+
+def test_frames_that_the_small_model_had_no_time_for_are_missed_and_those_that_were_not_due_do_not_count() -> None:
+    async def main() -> AgentStatus:
+        model = SmallModel(UNSURE_PERSON, run_s=0.15)
+        slow = camera("slow", mode="edge_only", sample_fps=10.0)
+        rare = camera("rare", mode="edge_only", sample_fps=1.0)
+        async with stage([Pictures(40), Pictures(40)], model=model, cameras=[slow, rare]) as made:
+            await made.agent.run(1.0)
+            return AgentStatusSource(made.agent, "here:1883", "1", LoopClock()).status()
+
+    slow, rare = (shown.attainment for shown in run_virtual(main()).cameras)
+    assert slow is not None
+    assert rare is not None
+    assert slow.accepted == 40
+    assert 0 < slow.hit_edge < 36
+    assert rare.accepted in (4, 5), "one a second in four seconds"

@@ -38,7 +38,7 @@ async def test_a_stage_that_raises_on_a_scene_that_ends_gives_exit_code_1_a_summ
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     broken = SmallModel(UNSURE_PERSON, fails_at=2)
-    monkeypatch.setattr("foveate.run.load_detector", lambda *_, **__: broken)
+    monkeypatch.setattr("foveate.edge_models.load_detector", lambda *_, **__: broken)
     port = free_port_pair()
     run = quiet_run("20", **{"broker.embedded.port": port, "broker.embedded.port_v3": port + 1})
     run._outputs = Outputs(summary=tmp_path / "s.json")
@@ -54,7 +54,7 @@ async def test_a_stage_that_raises_on_a_scene_that_ends_gives_exit_code_1_a_summ
 
 
 async def test_a_run_that_fails_gives_its_summary_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("foveate.run.load_detector", lambda *_, **__: SmallModel())
+    monkeypatch.setattr("foveate.edge_models.load_detector", lambda *_, **__: SmallModel())
     run = quiet_run(**{"broker.url": f"mqtt://127.0.0.1:{free_port()}"})
     run._outputs = Outputs(summary=tmp_path / "s.json")
 
@@ -74,7 +74,7 @@ async def test_a_run_that_fails_gives_its_summary_all_the_same(monkeypatch: pyte
 async def test_a_record_on_a_full_disk_is_counted_and_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("foveate.run.load_detector", lambda *_, **__: SmallModel())
+    monkeypatch.setattr("foveate.edge_models.load_detector", lambda *_, **__: SmallModel())
     run = quiet_run("1", **{"broker.url": f"mqtt://127.0.0.1:{free_port()}"})
     run._outputs = Outputs(summary=tmp_path / "s.json", record=Path("/dev/full"))
     assert await run.go() == 0
