@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_agent.tracking.history import Entry
-from edge_agent.tracking.tracks import TrackerSettings, Tracks, Verdict
-from pipeline.geometry import BoxArray, Size, iou
+from edge_agent.tracking.tracks import TrackerSettings, Tracks
+from pipeline.geometry import BoxArray, Size, area, iou
 from pipeline.policies.gain import GainModel
 from pipeline.policies.offload import Candidate, Why
 from pipeline.policies.places import Array, PlaceKind, Places
+
+_UNSEEN, _CONFIRMED, _DENIED, _MISSED, _MOTION = (np.int8(kind) for kind in PlaceKind)
+"""As numpy numbers, which compare with arrays several times faster than members of an enumeration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,38 +112,50 @@ def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking
     row_of = {i: row for row, i in enumerate(tracks.ids.tolist())}
     rows = np.array([row_of.get(i, -1) for i in entry.after.track_of.tolist()], dtype=np.intp)
     missed, moving = _missed(tracks, rows, settings), _free(motion, found.xyxy)[: settings.most_motion]
-    verdict = _of_track(tracks.verdict_now(entry.at_s, tracking.verdict_s), rows, np.int8(Verdict.UNSEEN))
-    # The first kinds have the values of the verdicts.
-    kind = np.concatenate([verdict, np.full(len(missed), PlaceKind.MISSED), np.full(len(moving), PlaceKind.MOTION)])
+    at = np.concatenate([rows, missed, np.full(len(moving), -1)]).astype(np.intp)
+    verdict_at_s, age_s, hits, speed, unseen_for_s, score_before, held = _of_tracks(entry, tracking)[:, at]
+    kind = held.astype(np.int8)  # the first kinds have the values of the verdicts
+    kind[len(rows) : len(rows) + len(missed)], kind[len(rows) + len(missed) :] = _MISSED, _MOTION
     score = np.concatenate([found.score, tracks.score[missed], np.zeros(len(moving))]).astype(np.float64)
     xyxy = np.concatenate([found.xyxy, tracks.boxes.xyxy[missed], moving]).astype(np.float32)
-    at = np.concatenate([rows, missed, np.full(len(moving), -1)]).astype(np.intp)
-    speed = np.abs(tracks.boxes.velocity[:, :2]).max(axis=1, initial=0.0)
-    speed /= np.maximum(tracks.boxes.position[:, 3], 1.0)
     return Places(
         xyxy=xyxy,
-        kind=kind.astype(np.int8),
-        published=_published(entry, kind, score, at, tracking),
+        kind=kind,
+        published=_published(kind, held, score, unseen_for_s, tracking),
         score=score,
-        score_change=np.where(at >= 0, score - _of_track(_score_before(entry), at, 0.0), 0.0),
-        since_verdict_s=entry.at_s - _of_track(tracks.verdict_at_s, at, -np.inf),
-        age_s=_of_track(entry.at_s - tracks.born_s, at, 0.0),
-        hits=_of_track(tracks.hits.astype(np.float64), at, 0.0),
-        speed=_of_track(speed, at, 0.0),
+        score_change=np.where(at >= 0, score - score_before, 0.0),
+        since_verdict_s=entry.at_s - verdict_at_s,
+        age_s=age_s,
+        hits=hits,
+        speed=speed,
         misfit=_misfit(xyxy, tracks.boxes.xyxy, at),
+        unseen_for_s=unseen_for_s,
         tracked=at >= 0,
     )
 
 
-def _of_track(values: NDArray, at: NDArray[np.intp], without: object) -> NDArray:  # type: ignore[type-arg] # any dtype
-    """The values of the places' tracks; ``at`` (n,) is the row of each one's track, or -1."""
-    return np.append(values, values.dtype.type(without))[at]
+def _of_tracks(entry: Entry, tracking: TrackerSettings) -> Array:
+    """What the tracks say (7, m + 1): a column per track and a last one, which index -1 finds, for places without."""
+    tracks = entry.after.tracks
+    before = dict(zip(entry.before.ids.tolist(), entry.before.score.tolist(), strict=True))
+    scores = zip(tracks.ids.tolist(), tracks.score.tolist(), strict=True)
+    out = np.zeros((7, len(tracks) + 1))
+    out[0, -1] = -np.inf
+    out[0, :-1] = tracks.verdict_at_s
+    out[1, :-1] = entry.at_s - tracks.born_s
+    out[2, :-1] = tracks.hits
+    out[3, :-1] = np.abs(tracks.boxes.velocity[:, :2]).max(axis=1, initial=0.0)
+    out[3, :-1] /= np.maximum(tracks.boxes.position[:, 3], 1.0)
+    out[4, :-1] = entry.at_s - tracks.seen_s
+    out[5, :-1] = [before.get(i, score) for i, score in scores]
+    out[6, :-1] = tracks.verdict_now(entry.at_s, tracking.verdict_s)
+    return out
 
 
 def _missed(tracks: Tracks, rows: NDArray[np.intp], settings: CandidateSettings) -> NDArray[np.intp]:
     """Rows of the tracks that were seen lately, not denied, and not observed on this frame."""
     lately = tracks.at_s - tracks.seen_s <= settings.missed_s
-    lately &= tracks.verdict != np.int8(Verdict.DENIED)
+    lately &= tracks.verdict != _DENIED
     lately[rows[rows >= 0]] = False
     return np.flatnonzero(lately)
 
@@ -152,33 +167,29 @@ def _free(motion: BoxArray, boxes: BoxArray) -> BoxArray:
     return motion[iou(motion, boxes).max(axis=1, initial=0.0) <= 0.0]
 
 
-def _score_before(entry: Entry) -> Array:
-    """The score (n,) of each track before this frame; of a new one its present score."""
-    before = dict(zip(entry.before.ids.tolist(), entry.before.score.tolist(), strict=True))
-    tracks = entry.after.tracks
-    pairs = zip(tracks.ids.tolist(), tracks.score.tolist(), strict=True)
-    return np.array([before.get(i, score) for i, score in pairs], np.float64)
-
-
 def _misfit(xyxy: BoxArray, track_boxes: BoxArray, at: NDArray[np.intp]) -> Array:
     """One minus the overlap (n,) of each place with its track's box; 0 without a track."""
-    if not len(track_boxes):
-        return np.zeros(len(at))
-    overlap = iou(xyxy, track_boxes)[np.arange(len(at)), at]
-    return np.where(at >= 0, 1.0 - overlap.astype(np.float64), 0.0)
+    out = np.zeros(len(at))
+    tracked = np.flatnonzero(at >= 0)
+    mine, its = xyxy[tracked], track_boxes[at[tracked]]
+    sides = np.minimum(mine[:, 2:], its[:, 2:]) - np.maximum(mine[:, :2], its[:, :2])
+    shared = np.maximum(sides, 0.0).prod(axis=1)
+    out[tracked] = 1.0 - shared / np.maximum(area(mine) + area(its) - shared, 1e-9)
+    return out
 
 
 def _published(
-    entry: Entry, kind: NDArray[np.int64], score: Array, at: NDArray[np.intp], tracking: TrackerSettings
+    kind: NDArray[np.int8], held: Array, score: Array, unseen_for_s: Array, tracking: TrackerSettings
 ) -> NDArray[np.bool_]:
-    """Whether a box is published at each place (n,) while nobody looks again; see ``analysed_answer``."""
-    unseen_for_s = entry.at_s - _of_track(entry.after.tracks.seen_s, at, -np.inf)
-    held = _of_track(entry.after.tracks.verdict_now(entry.at_s, tracking.verdict_s), at, np.int8(Verdict.UNSEEN))
-    confirmed = held == np.int8(Verdict.CONFIRMED)
-    box = np.where(confirmed, score >= tracking.low_score, (held == 0) & (score >= tracking.publish_score))
+    """Whether a box is published at each place (n,) while nobody looks again; see ``analysed_answer``.
+
+    ``held`` is the verdict that its track still holds.
+    """
+    confirmed = held == _CONFIRMED
+    box = np.where(confirmed, score >= tracking.low_score, (held == _UNSEEN) & (score >= tracking.publish_score))
     coast_s = np.where(confirmed, tracking.confirmed_coast_s, tracking.coast_s)
     coasting = (unseen_for_s <= coast_s) & (confirmed | (score >= tracking.publish_score))
-    return np.where(kind <= PlaceKind.DENIED, box, (kind == PlaceKind.MISSED) & coasting)
+    return np.where(kind <= _DENIED, box, (kind == _MISSED) & coasting)
 
 
 def due(known: Places, settings: CandidateSettings) -> NDArray[np.bool_]:
@@ -187,4 +198,4 @@ def due(known: Places, settings: CandidateSettings) -> NDArray[np.bool_]:
     wait_s = np.where(still, settings.still_recheck_s, settings.recheck_s)
     box = (known.score >= settings.sure_below) & (known.since_verdict_s >= wait_s - 1e-6)
     missed = np.isfinite(known.since_verdict_s)
-    return np.where(known.kind <= PlaceKind.DENIED, box, (known.kind == PlaceKind.MOTION) | missed)
+    return np.where(known.kind <= _DENIED, box, (known.kind == _MOTION) | missed)

@@ -18,6 +18,8 @@ import foveate.simulation.cli
 from cloud_worker.main import serve
 from edge_agent.capture.address import SourceKind, parse_address
 from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
+from foveate.calibrate.command import calibrate
+from foveate.calibrate.table import Budget
 from foveate.capacity.cli import plan_command
 from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
@@ -129,6 +131,24 @@ def broker_command(
 ) -> None:
     """Run the embedded MQTT broker alone."""
     run_broker(host, port, port_v3)
+
+
+@app.command("calibrate")
+def calibrate_command(
+    source: Annotated[Path, typer.Argument(metavar="RECORDING", help="A video file of the camera.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where what is learned goes.")],
+    budget_kbps: Annotated[float | None, typer.Option(min=0.001, help="At most so many kbit/s up.")] = None,
+    deadline_ms: Annotated[
+        float | None, typer.Option(min=0.001, help="Answers of the larger model within this.")
+    ] = None,
+    agreement: Annotated[float | None, typer.Option(min=0.001, max=1, help="At least this F1 against it.")] = None,
+    objects: Annotated[list[str] | None, typer.Option("--object", help="Only this class; may be repeated.")] = None,
+    sample_fps: Annotated[float | None, typer.Option(help="Frames analysed per second, at most.")] = None,
+) -> None:
+    """Learn about a camera from a recording: where a second look pays, how to draw crops, what a budget allows."""
+    budget = Budget(budget_kbps, deadline_ms, agreement)
+    overrides: Overrides = {"cameras.objects": objects or None, "cameras.sample_fps": sample_fps}
+    calibrate(source, budget, output, overrides, console())
 
 
 @app.command("watch")

@@ -1,0 +1,1 @@
+"""Learning about one camera from a recording, before it goes live."""

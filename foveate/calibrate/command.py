@@ -1,0 +1,82 @@
+"""``foveate calibrate``: learn about a camera from a recording, and choose the setting that meets a budget."""
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from foveate.bench.report import check_writable
+from foveate.bench.serial import load_models
+from foveate.calibrate.arms import Cloud, configured_arm
+from foveate.calibrate.recording import Recorder, Recording
+from foveate.calibrate.replay import fit_gain
+from foveate.calibrate.table import Budget, Row, choose, nearest, rows
+from foveate.config.load import Overrides
+from foveate.config.settings import for_sources, plan
+from pipeline.errors import ConfigError, SourceError
+from pipeline.policies.calibration import Calibration
+from pipeline.policies.crop_arms import ArmRecord, CropArm, cheapest
+from pipeline.policies.gain import PRIOR
+from pipeline.timing import MonotonicClock
+
+
+def calibrate(source: Path, budget: Budget, output: Path, overrides: Overrides, console: Console) -> None:
+    """Play a recording through both models, fit, print what each setting comes to, and write the one that is best.
+
+    Raises ConfigError where none meets the budget, SourceError where there is no recording.
+    """
+    if not source.is_file():
+        raise SourceError(f"the recording {source} does not exist; name a video file.")
+    check_writable(output)
+    product = plan(for_sources([str(source)], overrides))
+    settings = product.agent.cameras[0]
+    edge, cloud = load_models(product)
+    recorder = Recorder(settings, edge, Cloud(cloud, product.agent.uplink.min_score), MonotonicClock())
+    recording = recorder.play(source, lambda what: console.print(what, style="dim"))
+    model = fit_gain(recording.frames, settings, PRIOR)
+    default = configured_arm(settings)
+    arm = cheapest(recording.arms, default)
+    table = rows(recording, settings, model, arm, budget.kbps)
+    best = choose(table, budget)
+    console.print(_arms_table(recording, {default, arm}))
+    console.print(_rows_table(table, best))
+    if best is None:
+        raise ConfigError(_not_met(nearest(table, budget), budget, source))
+    output.write_text(Calibration(model, arm, best.least_gain).encode() + "\n", "utf-8")
+    console.print(
+        f"Learned from {len(recording.frames)} frames, written to {output}: name it as `calibration` of the camera."
+    )
+
+
+def _not_met(row: Row, budget: Budget, source: Path) -> str:
+    wanted = {
+        "kbit/s": (budget.kbps, f"{row.kbps:.0f}", "at most"),
+        "ms": (budget.deadline_ms, f"{row.ms:.0f}", "at most"),
+        "agreement": (budget.agreement, f"{row.agreement:.3f}", "at least"),
+    }
+    asked = [(unit, limit, got, sense) for unit, (limit, got, sense) in wanted.items() if limit is not None]
+    limits = " and ".join(f"{sense} {limit:g} {unit}" for unit, limit, _, sense in asked)
+    got = ", ".join(f"{value} {unit}" for unit, _, value, _ in asked)
+    return (
+        f"no setting meets {limits} on {source.name}; least_gain {row.least_gain:g} comes nearest, with {got}: "
+        "allow more, or lower sample_fps."
+    )
+
+
+def _arms_table(recording: Recording, marked: set[CropArm]) -> Table:
+    table = Table("padding", "scale", "quality", "bytes", "agreement", title="Ways to draw crops", box=box.SIMPLE)
+    known: list[tuple[CropArm, ArmRecord]] = sorted(recording.arms.items(), key=lambda item: -item[1].agreement)
+    for place, (arm, record) in enumerate(known):
+        if place < 5 or arm in marked:
+            values = (f"{arm.padding:g}", f"{arm.scale:g}", f"{arm.quality}", f"{record.mean_bytes:.0f}")
+            table.add_row(*values, f"{record.agreement:.3f}", style="bold" if arm in marked else "")
+    return table
+
+
+def _rows_table(rows: list[Row], best: Row | None) -> Table:
+    table = Table("least gain", "asked", "kbit/s", "ms", "agreement", title="Settings", box=box.SIMPLE)
+    for row in rows:
+        values = (f"{row.least_gain:g}", f"{row.asked:.0%}", f"{row.kbps:.1f}", f"{row.ms:.0f}")
+        table.add_row(*values, f"{row.agreement:.3f}", style="bold" if row is best else "")
+    return table
