@@ -174,6 +174,7 @@ class Camera:
         corrected = context.tracker.entry(question.key.seq)
         if corrected is not None:
             after = analysed_answer(corrected, size, context.settings.tracker)
+            context.gate.corrected(corrected.at_s, before, after)
             context.lessons.answered(question.key, before, after, looked_at, whole=whole)
         return used
 

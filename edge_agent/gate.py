@@ -8,12 +8,14 @@ import numpy as np
 
 from edge_agent.region_of_interest import RegionOfInterest, bind
 from edge_agent.settings import CameraSettings
-from edge_agent.tidings import Tidings, tidings
+from edge_agent.tidings import correction, tidings
 from edge_agent.tracking.history import Entry
 from edge_agent.tracking.tracks import predict
+from pipeline.detections import Detections
 from pipeline.frames import Frame, Image
 from pipeline.geometry import BoxArray, Size
 from pipeline.policies.change import NOTHING_EXPECTED, AdaptiveChange, ChangeDetector, Expected, NoChangeDetection
+from pipeline.policies.keep import News
 from pipeline.policies.sampler import AdaptiveRate, RateSettings, TokenClock
 
 BASELINE_EVERY = 10
@@ -37,7 +39,7 @@ _AWAITED_TIDINGS = 16
 class Gate:
     """Made for frames of one size; ``look`` is made anew when the size changes.
 
-    ``look`` runs on another thread than ``tracks``: what ``tracks`` brings waits for the next look.
+    ``look`` runs on another thread than what brings it news, which waits for the next look.
     """
 
     def __init__(self, settings: CameraSettings) -> None:
@@ -48,7 +50,7 @@ class Gate:
             self._rate = AdaptiveRate(RateSettings(settings.sample_fps, settings.least_fps))
         self._size: Size | None = None
         self._change: ChangeDetector | None = None
-        self._heard: deque[tuple[float, Tidings]] = deque(maxlen=_AWAITED_TIDINGS)
+        self._heard: deque[tuple[float, News]] = deque(maxlen=_AWAITED_TIDINGS)
         self._last: Entry | None = None
         self.region: RegionOfInterest | None = None
 
@@ -71,18 +73,24 @@ class Gate:
         if change is None:
             raise RuntimeError("fit() was not called before look()")
         while self._heard:
-            at_s, heard = self._heard.popleft()
-            change.learn(at_s, heard.news)
-            if self._rate is not None:
-                self._rate.observe(heard.speed_widths_s, heard.births, at_s)
+            change.learn(*self._heard.popleft())
         decision = change.look(image, scene_s, self._expected(scene_s))
         return Gated(decision.keep, decision.reason, decision.motion)
 
     def tracks(self, entry: Entry) -> None:
         """Hear what the analysis of a frame that was kept has shown."""
         last = self._last if self._last is not None and self._last.at_s < entry.at_s else None
-        self._heard.append((entry.at_s, tidings(entry, last, self._settings.tracker)))
+        told = tidings(entry, last, self._settings.tracker)
+        self._heard.append((entry.at_s, told.news))
+        if self._rate is not None:
+            self._rate.observe(told.speed_widths_s, told.births, entry.at_s)
         self._last = entry
+
+    def corrected(self, at_s: float, before: Detections, after: Detections) -> None:
+        """Hear what the cloud has changed on the frame of scene time ``at_s``; that, too, made it worth a look."""
+        news = correction(before, after)
+        if news.elsewhere or news.tracked:
+            self._heard.append((at_s, news))
 
     def _expected(self, scene_s: float) -> Expected:
         last = self._last

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from edge_agent.tracking.history import Entry
 from edge_agent.tracking.tracks import TrackerSettings, Tracks, Verdict
+from pipeline.detections import Detections
 from pipeline.geometry import iou
 from pipeline.policies.keep import News
 
 FORETOLD_IOU = 0.6
 """A track whose box lies elsewhere than this much was not foretold well enough."""
+SAME_IOU = 0.3
+"""Boxes of the two models that overlap so much are of one object."""
 STILL_WIDTHS_S = 0.1
 """Below this speed a track stands; parked cars say nothing about how fast the street is."""
 
@@ -38,6 +41,15 @@ def tidings(entry: Entry, last: Entry | None, settings: TrackerSettings) -> Tidi
     new = shown & (after.born_s >= entry.at_s)
     astray = last is not None and _astray(entry, last, frozenset(after.ids[shown].tolist()))
     return Tidings(_speed(after, shown), int(np.count_nonzero(new)), News(elsewhere=bool(new.any()), tracked=astray))
+
+
+def correction(before: Detections, after: Detections) -> News:
+    """What the cloud has added to a frame's answer, and what it has taken away."""
+    if not len(before) or not len(after):
+        return News(elsewhere=bool(len(after)), tracked=bool(len(before)))
+    overlap = iou(before.xyxy, after.xyxy)
+    added, gone = overlap.max(axis=0) < SAME_IOU, overlap.max(axis=1) < SAME_IOU
+    return News(elsewhere=bool(added.any()), tracked=bool(gone.any()))
 
 
 def _shown(tracks: Tracks, now_s: float, settings: TrackerSettings) -> NDArray[np.bool_]:

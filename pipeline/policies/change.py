@@ -84,7 +84,7 @@ class ChangeDetector(Protocol):
         ...
 
     def learn(self, at_s: float, news: News) -> None:
-        """Take in what the frame of scene time ``at_s``, which was kept, has shown."""
+        """Take in what the frame of scene time ``at_s``, which was kept, has shown; each model may have its say."""
         ...
 
 
@@ -180,7 +180,7 @@ class AdaptiveChange:
         return ChangeDecision(keep=keep, reason=reason, motion=boxes_of(motion, grey.shape, size))
 
     def learn(self, at_s: float, news: News) -> None:
-        change = self._looks.pop(at_s, None)
+        change = self._looks.get(at_s)
         if change is not None and self._settings.learn:
             self._keep.learn(change, news)
 

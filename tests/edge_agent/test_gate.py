@@ -176,3 +176,24 @@ def test_tracks_of_another_size_of_frame_are_forgotten() -> None:
     gate.fit(Size(200, 100))
     assert gate.look(grey(200, 100), 4.0).reason == "first"
     assert gate.look(grey(200, 100), 4.2).reason == "unchanged"
+
+
+def fidget(gate: Gate, corrected: bool) -> list[bool]:
+    """A person stands and moves a hand; the cloud changes each answer or none. Which frames were kept."""
+    gate.fit(Size(384, 288))
+    tracker, kept = Tracker(TrackerSettings()), []
+    for n in range(60):
+        image = grey(384, 288)
+        image[60:72, 120:132] = 220 if n % 2 else 20
+        decision = gate.look(image, n / 5)
+        kept.append(decision.keep)
+        if decision.keep:
+            gate.tracks(tracker.observe(n, n / 5, person(100)))
+            gate.corrected(n / 5, person(100), person(300) if corrected else person(100))
+    return kept
+
+
+def test_what_the_cloud_changes_is_a_reason_to_look_again() -> None:
+    learning = replace(CAMERA, change=ChangeSettings(max_gap_s=60.0, audit_share=0.0), sampling="fixed")
+    assert not any(fidget(Gate(learning), corrected=False)[30:])
+    assert all(fidget(Gate(learning), corrected=True)[30:])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edge_agent.tidings import Tidings, tidings
+from edge_agent.tidings import Tidings, correction, tidings
 from edge_agent.tracking.history import Tracker
 from edge_agent.tracking.tracks import Observations, TrackerSettings, Verdict
 from pipeline.detections import Detections
@@ -90,3 +90,21 @@ def test_after_a_correction_an_earlier_entry_can_still_be_told() -> None:
     first = tracker.observe(0, 0.0, people(100))
     tracker.correct(0, Observations(people(), np.zeros(0, np.int8), NO_BOXES))
     assert tidings(first, None, SETTINGS).births == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "elsewhere", "tracked"),
+    [
+        (people(), people(), False, False),
+        (people(100), people(104), False, False),
+        (people(100), people(100, 300), True, False),
+        (people(), people(100), True, False),
+        (people(100, 300), people(100), False, True),
+        (people(100), people(), False, True),
+        (people(100), people(300), True, True),
+    ],
+)
+def test_the_cloud_brings_news_where_it_adds_or_takes_away(
+    before: Detections, after: Detections, elsewhere: bool, tracked: bool
+) -> None:
+    assert correction(before, after) == News(elsewhere=elsewhere, tracked=tracked)
