@@ -1,11 +1,13 @@
 """What the uplink keeps of each camera, and of each request under way."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from edge_agent.questions import AnswerListener, Question
 from pipeline.metrics.windows import Rate
 from pipeline.policies.breaker import HoldBack
+from pipeline.policies.window import Departure
 
 
 @dataclass(slots=True)
@@ -16,9 +18,19 @@ class Flight:
     sent_at_s: float
     size_bytes: int
     ahead_bytes: float
+    departure: Departure
     missed: bool = False
     cut_off: bool = False
     """Under way when the circuit opened: how long its answer takes says nothing of the way afterwards."""
+
+    def due_s(self, late_s: float) -> float:
+        """When it will be missed, or, if it is, so late that it is forgotten."""
+        return self.question.settle_at_s + (late_s if self.missed else 0.0)
+
+
+def unanswered(flights: Iterable[Flight]) -> tuple[int, ...]:
+    """The sizes of what may still be on the way up, in bytes; what was cut off is known to be of the past."""
+    return tuple(flight.size_bytes for flight in flights if not flight.cut_off)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """The way to the cloud: requests out, answers in, never more than a bounded number under way.
 
 Requests go out on their own session, so that a picture never stands before a result. Per camera at most a set number
-is in flight, and in all no more than the link takes soon; one more of each camera waits, and a newer one takes its
+is in flight, and in all no more than the way delivers soon; one more of each camera waits, and a newer one takes its
 place. What the way costs is measured, and a circuit breaker keeps requests from a way that is down and probes it.
 """
 
@@ -13,7 +13,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 
-from edge_agent.lanes import Flight, Lane
+from edge_agent.lanes import Flight, Lane, unanswered
 from edge_agent.probes import ProbedCircuit
 from edge_agent.questions import Answer, AnswerListener, Question, fits, request_message
 from edge_agent.settings import UplinkSettings
@@ -23,6 +23,7 @@ from edge_agent.workers import WorkerDirectory
 from pipeline.policies.breaker import Circuit
 from pipeline.policies.path import PathEstimate
 from pipeline.policies.tokens import SharedBudget
+from pipeline.policies.window import SendWindow
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, PublishStatus, Transport
 from pipeline.wire import topics
@@ -48,6 +49,7 @@ class Uplink:
         self._circuit = ProbedCircuit(agent, settings, bulk, clock, self._circuit_changed)
         self._budget = self._full_budget()
         self.path = PathEstimate.holding(settings.probe_every_s)
+        self.window = SendWindow()
         self._kick = asyncio.Event()
         self.waiting = WaitingRoom()
         self.workers = WorkerDirectory()
@@ -117,8 +119,10 @@ class Uplink:
         else:
             self._drop_late()
             self._displace(self.waiting.put(question, self._clock.now_s()), "displaced")
-            await self._send_waiting()
-            if self.waiting:
+            # Only its own question is sent by a camera, so that nothing of another one can stop it.
+            if self.waiting.first(self._way(), self._may_send) is question:
+                await self._send_next(question)
+            elif self.waiting:
                 self._kick.set()
 
     def _held(self, lane: Lane) -> str:
@@ -155,7 +159,8 @@ class Uplink:
         correlation = self._session + next(self._numbers).to_bytes(8, "big")
         message = request_message(question, self._agent, self._settings, correlation, budget_ms)
         size_bytes = len(message.payload)
-        self._flights[correlation] = Flight(question, now_s, size_bytes, self.path.ahead_bytes(now_s))
+        departure = self.window.departs(size_bytes, sum(self._way().unanswered), now_s)
+        self._flights[correlation] = Flight(question, now_s, size_bytes, self.path.ahead_bytes(now_s), departure)
         lane.in_flight += 1
         status = await self._bulk.publish(message)
         if status is not PublishStatus.SENT:
@@ -164,7 +169,7 @@ class Uplink:
         p95_ms = self.path.p95_ms(now_s, size_bytes, question.kind)
         self.path = self.path.sent(size_bytes, now_s)
         self._budget = self._budget.at(now_s).take(question.key.camera, size_bytes)
-        self.waiting.sent(question.key.camera, size_bytes, self.path, now_s)
+        self.waiting.sent(question.key.camera, size_bytes, self._way(), now_s)
         lane.rate.add(now_s, size_bytes)
         lane.listener.sent(question, size_bytes, p95_ms)
         self.counters["sent"] += 1
@@ -202,6 +207,8 @@ class Uplink:
             return
         now_s = self._clock.now_s()
         self._land(flight)
+        if not flight.cut_off:
+            self.window = self.window.arrived(flight.size_bytes, flight.departure, now_s)
         reply = decode_reply(message.payload)
         if isinstance(reply, BadPayload) or not fits(reply, flight.question, self._agent):
             self._circuit.refused()
@@ -224,10 +231,7 @@ class Uplink:
 
     def _refused(self, flight: Flight, refusal: Refusal, now_s: float) -> None:
         down = refusal in _NO_ROUTE
-        if down:
-            self._circuit.refused()
-        else:
-            self._circuit.answered()
+        (self._circuit.refused if down else self._circuit.answered)()
         self.counters[f"refused_{refusal.value}"] += 1
         lane = self._lanes[flight.question.key.camera]
         if refusal in _BUSY and not flight.missed:
@@ -266,7 +270,7 @@ class Uplink:
                 del self._flights[correlation]
 
     def _way(self) -> Way:
-        return Way(self.path, sum(flight.size_bytes for flight in self._flights.values() if not flight.cut_off))
+        return Way(self.path, self.window, unanswered(self._flights.values()))
 
     def _drop_late(self) -> None:
         for question in self.waiting.drop_late(self._way(), self._clock.now_s()):
@@ -276,13 +280,15 @@ class Uplink:
         return self._lanes[camera].in_flight < self._settings.in_flight
 
     async def _send_waiting(self) -> None:
-        while (question := self.waiting.next(self._way(), self._may_send, self._clock.now_s())) is not None:
-            await self._send(question)
+        while (question := self.waiting.first(self._way(), self._may_send)) is not None:
+            await self._send_next(question)
+
+    async def _send_next(self, question: Question) -> None:
+        self.waiting.withdraw(question.key.camera, self._clock.now_s())
+        await self._send(question)
 
     async def _until_next(self, now_s: float) -> None:
-        moments = [
-            f.question.settle_at_s + (self._settings.late_s if f.missed else 0.0) for f in self._flights.values()
-        ]
+        moments = [flight.due_s(self._settings.late_s) for flight in self._flights.values()]
         wake_at_s = min([*moments, self._circuit.probe_at_s(), self.waiting.look_again_at_s(self._way(), now_s)])
         wait_s = None if wake_at_s == math.inf else max(0.001, wake_at_s - now_s)
         with contextlib.suppress(TimeoutError):

@@ -1,13 +1,16 @@
 """The uplink's waiting room: one queue over all cameras, that the link's room and the deadlines drain."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_agent.questions import Question
-from edge_agent.waiting import MOST_AHEAD_S, WaitingRoom, Way
+from edge_agent.waiting import WaitingRoom, Way
 from pipeline.frames import FrameKey
 from pipeline.policies.path import PathEstimate, RoundTrip
+from pipeline.policies.window import SendWindow
 
 BASE_MS, MS_PER_KB = 40.0, 10.0
 """A link of 100 kB/s."""
@@ -27,12 +30,27 @@ def known_path(now_s: float = 0.0) -> PathEstimate:
     return path
 
 
-UNKNOWN = Way(PathEstimate.holding(1.0), 0.0)
+def known_window(now_s: float = 0.0) -> SendWindow:
+    """The window of that link: 100 kB/s, and 110 ms for 5 kB."""
+    window = SendWindow()
+    departure = window.departs(5000, 0, now_s - 0.11)
+    window = window.arrived(5000, departure, now_s)
+    return replace(window, rates=((now_s, 1e6 / MS_PER_KB),))
+
+
+def known_way(*unanswered: int, now_s: float = 0.0) -> Way:
+    return Way(known_path(now_s), known_window(now_s), unanswered)
+
+
+UNKNOWN = Way(PathEstimate.holding(1.0), SendWindow())
 
 
 def take(room: WaitingRoom, way: Way = UNKNOWN, now_s: float = 0.0, *, but: str = "") -> str | None:
-    found = room.next(way, lambda camera: camera != but, now_s)
-    return None if found is None else found.key.camera
+    found = room.first(way, lambda camera: camera != but)
+    if found is None:
+        return None
+    assert room.withdraw(found.key.camera, now_s) is found
+    return found.key.camera
 
 
 def test_the_earliest_deadline_of_all_cameras_goes_first() -> None:
@@ -62,43 +80,37 @@ def test_a_camera_that_may_not_send_lets_others_pass() -> None:
 
 def test_among_cameras_that_are_due_together_the_one_goes_first_that_has_had_least() -> None:
     room = WaitingRoom()
-    room.sent("hall", 9000, UNKNOWN.path, 0.0)
+    room.sent("hall", 9000, UNKNOWN, 0.0)
     room.put(question("hall", due_s=0.201), 0.0)
     room.put(question("yard", due_s=0.202), 0.0)
     assert take(room) == "yard"
 
 
-def test_the_way_has_room_until_what_is_on_it_takes_longer_than_the_bound() -> None:
-    path = known_path().sent(4000, 0.0)
-    way = Way(path, 4000)
-    assert way.free_s(0.0) == pytest.approx(0.04, rel=0.1)
-    assert way.opens_s(500, 0.0) == 0.0
-    assert way.opens_s(5000, 0.0) == pytest.approx(0.09 - MOST_AHEAD_S, rel=0.1)
-    assert way.opens_s(50_000, 0.0) == way.free_s(0.0), "the largest waits until nothing is ahead, and no longer"
-    assert way.opens_s(5000, 0.05) == 0.0
-    assert Way(path, 0.0).opens_s(50_000, 0.0) == 0.0, "what has been answered has gone up"
-    assert UNKNOWN.opens_s(10**6, 0.0) == 0.0
+def test_the_first_question_waits_for_room_and_nobody_overtakes_it() -> None:
+    room = WaitingRoom()
+    room.put(question("hall", due_s=0.3, size_bytes=9000), 0.0)
+    room.put(question("yard", due_s=0.4, size_bytes=500), 0.0)
+    full = known_way(4000, 6000)  # 16 kB are a round trip and the spare time
+    assert take(room, full) is None
+    assert take(room, known_way(4000, 2000)) == "hall"
 
 
-def test_what_has_no_room_waits_and_the_room_says_when_to_look_again() -> None:
-    room, way = WaitingRoom(), Way(known_path().sent(4000, 0.0), 4000)
-    room.put(question("hall"), 0.0)
-    assert take(room, way) is None
-    again_s = room.look_again_at_s(way, 0.0)
-    assert again_s == pytest.approx(way.opens_s(5000, 0.0))
-    assert take(room, way, again_s + 1e-6) == "hall"
-    assert room.look_again_at_s(way, 1.0) == float("inf")
+def test_the_room_says_when_a_question_becomes_hopeless_and_else_leaves_it_to_the_answers() -> None:
+    room, way = WaitingRoom(), known_way(9000, 9000)
+    assert room.look_again_at_s(way, 0.0) == float("inf")
+    room.put(question("hall", due_s=0.5), 0.0)
+    needs_s = way.service(0.0).alone_s(("mosaic", 5000))
+    assert needs_s is not None
+    assert room.look_again_at_s(way, 0.0) == pytest.approx(0.5 - needs_s)
 
 
 def test_what_can_no_longer_be_answered_in_time_is_given_up_then_and_not_before() -> None:
-    room, path = WaitingRoom(), known_path()
-    way = Way(path, 0.0)
+    room, way = WaitingRoom(), known_way()
     needs_s = way.service(0.0).alone_s(("mosaic", 5000))
     assert needs_s is not None
     assert needs_s >= 0.11  # 40 ms, 50 ms for the bytes, 20 ms at the worker
     room.put(question("hall", due_s=0.3), 0.0)
     assert room.drop_late(way, 0.3 - needs_s - 0.001) == []
-    assert room.look_again_at_s(way, 0.0) == pytest.approx(0.3 - needs_s)
     [dropped] = room.drop_late(way, 0.3 - needs_s + 0.001)
     assert dropped.key.camera == "hall"
     assert len(room) == 0
@@ -112,9 +124,9 @@ def test_on_a_way_of_which_nothing_is_known_only_what_is_past_its_time_is_given_
 
 
 def test_where_the_link_cannot_carry_all_in_time_the_heavier_camera_is_kept() -> None:
-    room, way = WaitingRoom(), Way(known_path(), 0.0)
+    room, way = WaitingRoom(), known_way()
     for camera, weight in (("light", 1.0), ("heavy", 4.0)):
-        room.sent(camera, 20_000, way.path, 0.0)
+        room.sent(camera, 20_000, way, 0.0)
         room.put(question(camera, due_s=0.15, weight=weight), 0.0)
     assert [each.key.camera for each in room.drop_late(way, 0.0)] == ["light"]
 
@@ -127,7 +139,7 @@ steps = st.lists(
 
 @given(steps)
 def test_every_question_leaves_once_and_each_camera_has_at_most_one(plan: list[tuple[str, str, float]]) -> None:
-    room, way = WaitingRoom(), Way(known_path(), 0.0)
+    room, way = WaitingRoom(), known_way()
     left: list[int] = []
     put = 0
     for turn, (step, camera, budget_s) in enumerate(plan):
@@ -136,7 +148,8 @@ def test_every_question_leaves_once_and_each_camera_has_at_most_one(plan: list[t
         if step == "put":
             gone, put = [room.put(question(camera, seq=put, due_s=now_s + budget_s), now_s)], put + 1
         elif step == "next":
-            gone = [room.next(way, lambda _camera: True, now_s)]
+            first = room.first(way, lambda _camera: True)
+            gone = [] if first is None else [room.withdraw(first.key.camera, now_s)]
         elif step == "drop":
             gone = [*room.drop_late(way, now_s)]
         else:
