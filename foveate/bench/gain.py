@@ -71,7 +71,7 @@ class Value(Protocol):
 class Quota:
     """Chooses the frames that rank among the best ``share`` of the latest, and never more than that share of all.
 
-    What was left unused is to be used up within the window, so that values that fall slowly are not passed over for ever.
+    What was left unused is to be used up within the window, so that values that fall slowly are not passed over.
     """
 
     def __init__(self, share: float) -> None:

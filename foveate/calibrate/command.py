@@ -6,7 +6,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from foveate.bench.report import check_writable
 from foveate.bench.serial import load_models
 from foveate.calibrate.arms import Cloud, configured_arm
 from foveate.calibrate.recording import Recorder, Recording
@@ -28,7 +27,8 @@ def calibrate(source: Path, budget: Budget, output: Path, overrides: Overrides, 
     """
     if not source.is_file():
         raise SourceError(f"the recording {source} does not exist; name a video file.")
-    check_writable(output)
+    if not output.parent.is_dir():
+        raise ConfigError(f"cannot write {output}: there is no folder {output.parent}; name a file in one that exists.")
     product = plan(for_sources([str(source)], overrides))
     settings = product.agent.cameras[0]
     edge, cloud = load_models(product)
@@ -43,7 +43,10 @@ def calibrate(source: Path, budget: Budget, output: Path, overrides: Overrides, 
     console.print(_rows_table(table, best))
     if best is None:
         raise ConfigError(_not_met(nearest(table, budget), budget, source))
-    output.write_text(Calibration(model, arm, best.least_gain).encode() + "\n", "utf-8")
+    try:
+        output.write_text(Calibration(model, arm, best.least_gain).encode() + "\n", "utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {output} ({error.strerror}): name another file with -o.") from error
     console.print(
         f"Learned from {len(recording.frames)} frames, written to {output}: name it as `calibration` of the camera."
     )

@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from edge_agent.candidates import CandidateSettings, candidates
-from edge_agent.tracking.history import Entry, Tracker
+from edge_agent.candidates import CandidateSettings, Survey, as_candidates, candidates, places, survey
+from edge_agent.tracking.history import Entry, Tracker, analysed_answer
 from edge_agent.tracking.tracks import Observations, TrackerSettings, Verdict
 from pipeline.detections import Detections
-from pipeline.geometry import BoxArray
+from pipeline.geometry import BoxArray, Size
 from pipeline.policies.change import NO_BOXES
+from pipeline.policies.gain import PRIOR
 from pipeline.policies.offload import Why
+from pipeline.policies.places import FEATURES, PlaceKind
 
 SETTINGS = CandidateSettings(
     recheck_s=0.0, still_recheck_s=1.0, still_speed=0.1, sure_below=0.15, sure_above=0.7, missed_s=1.0
@@ -98,3 +102,62 @@ def test_a_track_that_nobody_confirmed_is_not_looked_for() -> None:
     tracker = Tracker(TRACKING)
     tracker.observe(0, 0.0, found(person(0)))
     assert reasons(tracker.observe(1, 0.2, found())) == []
+
+
+# The survey.
+
+SIZE = Size(640, 480)
+
+
+def surveyed(entry: Entry, motion: BoxArray = NO_BOXES) -> Survey:
+    return survey(entry, motion, SIZE, PRIOR, SETTINGS, TRACKING)
+
+
+def test_a_frame_without_anything_is_worth_only_what_the_edge_does_not_see() -> None:
+    empty = surveyed(first())
+    assert empty.features.shape == (0, len(FEATURES))
+    assert empty.frame_gain == PRIOR.unseen_gain
+
+
+def test_every_place_is_surveyed_also_those_that_the_rules_leave_alone() -> None:
+    still = confirmed(person(0))
+    seen = surveyed(still.observe(1, 0.2, found(person(0), person(200, 0.5))), boxes((400, 10, 420, 30)))
+    assert seen.places.kind.tolist() == [PlaceKind.CONFIRMED, PlaceKind.UNSEEN, PlaceKind.MOTION]
+    assert len(as_candidates(seen.places, seen.gain, SETTINGS, due_only=True)) == 2
+    every = as_candidates(seen.places, seen.gain, SETTINGS, due_only=False)
+    assert [round(place.score, 3) for place in every] == [0.8, 0.5, 0.0]
+    assert [place.gain for place in every] == seen.gain.tolist()
+    assert seen.frame_gain == pytest.approx(seen.gain.sum() + PRIOR.unseen_gain)
+
+
+def test_what_a_track_says_is_told_of_its_place() -> None:
+    tracker = confirmed(person(0))
+    known = places(tracker.observe(1, 0.2, found(person(4, 0.6))), NO_BOXES, SETTINGS, TRACKING)
+    assert known.since_verdict_s.tolist() == pytest.approx([0.2])
+    assert known.age_s.tolist() == pytest.approx([0.2])
+    assert known.score_change.tolist() == pytest.approx([-0.2])
+    assert known.hits.tolist() == [2]
+    assert known.tracked.tolist() == [True]
+    missing = places(tracker.observe(2, 0.6, found()), NO_BOXES, SETTINGS, TRACKING)
+    assert missing.kind.tolist() == [PlaceKind.MISSED]
+    assert missing.unseen_for_s.tolist() == pytest.approx([0.4])
+
+
+score = st.integers(20, 100).map(lambda n: n / 100)
+scene = st.lists(st.tuples(st.integers(0, 6), score), max_size=5, unique_by=lambda row: row[0])
+
+
+@given(st.lists(st.tuples(scene, st.booleans()), min_size=1, max_size=6))
+def test_published_says_what_the_answer_publishes_and_all_features_are_finite(
+    frames: list[tuple[list[tuple[int, float]], bool]],
+) -> None:
+    tracker = Tracker(TRACKING)
+    for seq, (rows, asked) in enumerate(frames):
+        seen = found(*(person(80.0 * at, rate) for at, rate in rows))
+        entry = tracker.observe(seq, seq * 0.2, seen)
+        survey_ = surveyed(entry)
+        assert np.isfinite(survey_.features).all()
+        assert ((survey_.gain > 0) & (survey_.gain < 1)).all()
+        assert survey_.places.published.sum() == len(analysed_answer(entry, SIZE, TRACKING))
+        if asked:
+            tracker.correct(seq, Observations(seen, np.full(len(seen), Verdict.CONFIRMED, np.int8), NO_BOXES))

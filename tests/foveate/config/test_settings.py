@@ -63,7 +63,8 @@ def test_everything_else_has_the_defaults_of_the_settings() -> None:
     ],
 )
 def test_every_setting_has_a_key(kind: type, keys: type[Keys]) -> None:
-    names = {field.name for field in fields(kind)} - {"capture", "worker", "gain"}  # the last comes from the file `calibration`
+    # The gain comes from the file that `calibration` names.
+    names = {field.name for field in fields(kind)} - {"capture", "worker", "gain"}
     assert names <= set(keys.model_fields)
 
 

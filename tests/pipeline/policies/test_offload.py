@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from pipeline.geometry import Size
 from pipeline.policies.offload import (
+    OFFLOAD_KINDS,
+    STAYING_FACTOR,
     Adaptive,
     Always,
     Candidate,
+    MinConfidence,
     Never,
     OffloadSettings,
     OffloadView,
     RandomShare,
+    Threshold,
     Why,
     crops,
     obstacle,
@@ -163,3 +167,93 @@ def test_the_crops_cover_every_chosen_place_with_a_margin_and_lie_in_the_frame(
 def test_a_slow_whole_frame_does_not_rule_out_a_mosaic() -> None:
     due = replace(VIEW, since_full_frame_s=8.0, round_trip_ms={"mosaic": 60.0, "frame": 190.0})
     assert POLICY.decide(due).kind == "mosaic"
+
+
+# What a place must bring.
+
+PRICED = replace(VIEW, bytes_per_px=0.1, price_per_kb=0.5)
+
+
+def gains(view: OffloadView, policy: Adaptive = POLICY) -> list[float]:
+    return [place.gain for place in policy.decide(view).places]
+
+
+def test_a_place_that_will_hardly_change_is_left_out_and_a_frame_of_such_stays_at_the_edge() -> None:
+    sure = replace(SURE, gain=0.01)
+    assert gains(replace(VIEW, candidates=(sure, UNSURE))) == [UNSURE.gain]
+    decision = POLICY.decide(replace(VIEW, candidates=(sure,)))
+    assert (decision.kind, decision.reason, decision.wanted) == ("none", "little_gain", False)
+
+
+def test_a_place_below_the_price_of_its_bytes_is_left_out() -> None:
+    dear = Candidate((0, 0, 200, 300), Why.UNVERIFIED, 0.9)  # 260 x 390 px with its margin: 10 kB
+    cheap = Candidate((300, 0, 320, 40), Why.UNVERIFIED, 0.9)
+    assert POLICY.decide(replace(PRICED, candidates=(dear, cheap))).places == (cheap,)
+    decision = POLICY.decide(replace(PRICED, candidates=(dear,)))
+    assert (decision.kind, decision.reason, decision.wanted) == ("none", "price", True)
+
+
+def test_a_request_must_also_bring_what_it_costs_beside_its_pixels() -> None:
+    small = Candidate((0, 0, 10, 20), Why.MOTION, 0.3)
+    assert POLICY.decide(replace(PRICED, candidates=(small,))).reason == "price"
+    assert POLICY.decide(replace(PRICED, candidates=(small,) * 4)).kind == "mosaic"
+
+
+def test_who_sends_goes_on_at_a_price_at_which_nobody_begins() -> None:
+    place = Candidate((0, 0, 84, 84), Why.UNCERTAIN, 1.0)  # 109 px square with its margin
+    cost_kb = 1.09**2 + 0.9
+    between = replace(PRICED, candidates=(place,), bytes_per_px=0.1, price_per_kb=(1 + STAYING_FACTOR) / 2 / cost_kb)
+    assert POLICY.decide(replace(between, sending=True)).kind == "mosaic"
+    dearer = replace(between, price_per_kb=1.1 / cost_kb)
+    assert POLICY.decide(replace(dearer, sending=True)).kind == "mosaic"
+    assert POLICY.decide(replace(dearer, sending=False)).reason == "price"
+
+
+def test_a_frame_that_was_drawn_has_all_its_places_looked_at_and_says_which_are_only_drawn() -> None:
+    hopeless = Candidate((0, 0, 20, 40), Why.UNCERTAIN, 0.001)
+    decision = POLICY.decide(replace(VIEW, audited=(hopeless, *VIEW.candidates)))
+    assert set(decision.places) == {SURE, UNSURE, hopeless}
+    assert decision.drawn == (hopeless,)
+    alone = POLICY.decide(replace(VIEW, candidates=(), audited=(hopeless,)))
+    assert (alone.kind, alone.reason, alone.drawn) == ("mosaic", "audit", (hopeless,))
+    barred = POLICY.decide(replace(VIEW, candidates=(), audited=(hopeless,), reachable=False, unreachable_reason="x"))
+    assert (barred.kind, barred.wanted) == ("none", False)
+
+
+place_of = st.builds(
+    lambda x, w, h, gain: Candidate((x, 0.0, x + w, h), Why.UNCERTAIN, gain),
+    st.floats(0, 500),
+    st.floats(1, 200),
+    st.floats(1, 200),
+    st.floats(0, 1),
+)
+
+
+@given(st.lists(place_of, max_size=20), st.floats(0, 5), st.floats(0, 5), st.booleans())
+def test_the_higher_the_price_the_less_is_sent(places: list[Candidate], low: float, more: float, sending: bool) -> None:
+    view = replace(VIEW, candidates=tuple(places), bytes_per_px=0.1, sending=sending)
+    cheap = POLICY.decide(replace(view, price_per_kb=low)).places
+    dear = POLICY.decide(replace(view, price_per_kb=low + more)).places
+    assert set(dear) <= set(cheap) <= set(places)
+
+
+# The alternatives.
+
+
+def test_every_kind_makes_a_policy_that_decides() -> None:
+    for kind, make in OFFLOAD_KINDS.items():
+        decision = make(OffloadSettings(policy=kind)).decide(VIEW)
+        assert decision.kind in {"none", "mosaic", "frame"}
+        assert decision.reason
+
+
+def test_the_threshold_takes_what_scores_below_it() -> None:
+    low, high = replace(SURE, score=0.4), replace(UNSURE, score=0.8)
+    assert Threshold(0.6).decide(replace(VIEW, candidates=(low, high))).places == (low,)
+    assert Threshold(0.3).decide(replace(VIEW, candidates=(low, high))).kind == "none"
+
+
+def test_min_confidence_takes_the_whole_of_a_frame_with_an_unsure_box() -> None:
+    assert MinConfidence(0.6).decide(replace(VIEW, least_score=0.5)).places == VIEW.candidates
+    assert MinConfidence(0.6).decide(replace(VIEW, least_score=0.7)).kind == "none"
+    assert MinConfidence(0.6).decide(VIEW).kind == "none"
