@@ -33,6 +33,12 @@ def unanswered(flights: Iterable[Flight]) -> tuple[int, ...]:
     return tuple(flight.size_bytes for flight in flights if not flight.cut_off)
 
 
+def silent(flights: Iterable[Flight]) -> bool:
+    """Whether all that is out was missed and nothing came back: a question that must wait for it is one more miss."""
+    out = [flight.missed for flight in flights if not flight.cut_off]
+    return bool(out) and all(out)
+
+
 @dataclass(slots=True)
 class Lane:
     """One camera's part of the uplink. ``landed`` is set when a request of it is under way no more."""

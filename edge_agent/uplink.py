@@ -13,7 +13,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 
-from edge_agent.lanes import Flight, Lane, unanswered
+from edge_agent.lanes import Flight, Lane, silent, unanswered
 from edge_agent.probes import ProbedCircuit
 from edge_agent.questions import Answer, AnswerListener, Question, fits, request_message
 from edge_agent.settings import UplinkSettings
@@ -124,6 +124,8 @@ class Uplink:
                 await self._send_next(question)
             elif self.waiting:
                 self._kick.set()
+                if silent(self._flights.values()):
+                    self._circuit.missed()
 
     def _held(self, lane: Lane) -> str:
         return "" if lane.hold.allows(self._clock.now_s()) else "busy"

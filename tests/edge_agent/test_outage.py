@@ -68,4 +68,4 @@ def test_pictures_that_the_outage_held_back_are_not_worked_on_before_fresh_ones(
     run = through(seed=0, phase_s=0.0, cameras=4)
     returns_s = OUTAGES[0][1]
     assert run.first_fresh_s(returns_s) - returns_s <= outage(0).rtt_s + SERVICE_S + 0.2
-    assert run.agent.counters()["uplink_refused_expired"] >= 3
+    assert run.agent.counters()["uplink_refused_expired"] >= 1
