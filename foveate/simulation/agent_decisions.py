@@ -20,18 +20,20 @@ from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.offload import OFFLOAD_KINDS, Adaptive, OffloadDecision, OffloadView
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.tokens import SharedBudget
+from pipeline.policies.window import Departure, SendWindow
 
 
 class AgentDecisions:
     """What the cameras of one edge node share: the budget, the circuit breaker, the model of the way to the cloud."""
 
-    __slots__ = ("_breaker", "_budget", "_settings", "_weights", "path")
+    __slots__ = ("_breaker", "_budget", "_settings", "_weights", "path", "window")
 
     def __init__(self, settings: UplinkSettings, weights: Mapping[str, float]) -> None:
         self._settings, self._weights = settings, weights
         self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
         self._budget = SharedBudget.full(settings.uplink_kbps, settings.burst_s, weights, 0.0)
         self.path = PathEstimate.holding(settings.probe_every_s)
+        self.window = SendWindow()
 
     @property
     def closed(self) -> bool:
@@ -48,12 +50,16 @@ class AgentDecisions:
         tokens_bytes, fill = self._budget.available_bytes(camera.name), self._budget.fill(camera.name)
         return Outlook(not reason, reason, tails, tokens_bytes, self.path, fill, self._settings.burst_s)
 
-    def sent(self, camera: str, size_bytes: int, now_s: float) -> float:
-        """A question goes out; the bytes that are still on the way up before it."""
-        ahead_bytes = self.path.ahead_bytes(now_s)
+    def sent(self, camera: str, size_bytes: int, unanswered_bytes: int, now_s: float) -> tuple[float, Departure]:
+        """A question goes out: the bytes that are on the way up before it, and what to remember until its reply."""
+        ahead_bytes, departure = self.path.ahead_bytes(now_s), self.window.departs(size_bytes, unanswered_bytes, now_s)
         self.path = self.path.sent(size_bytes, now_s)
         self._budget = self._budget.at(now_s).take(camera, size_bytes)
-        return ahead_bytes
+        return ahead_bytes, departure
+
+    def replied(self, size_bytes: int, departure: Departure, now_s: float) -> None:
+        """A reply of whatever kind came."""
+        self.window = self.window.arrived(size_bytes, departure, now_s)
 
     def answered(self, trip: RoundTrip | None, now_s: float) -> None:
         """An answer came, in time or late; None where its round trip says nothing of the way as it is now."""

@@ -29,9 +29,12 @@ def record(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where the workload goes.")],
     seconds: Annotated[float | None, typer.Option(min=1, help="Only so much of the clip.")] = None,
     sample_fps: Annotated[float, typer.Option(min=0.1, help="Frames that are due per second.")] = 5.0,
+    uplink_kbps: Annotated[float | None, typer.Option(min=1, help="The uplink budget to be simulated.")] = None,
 ) -> None:
     """Record what the frames of a clip ask of the system, with times measured on this machine."""
-    workload = record_clip(clip, settings_of(clip, {"cameras.sample_fps": sample_fps}), seconds)
+    workload = record_clip(
+        clip, settings_of(clip, {"cameras.sample_fps": sample_fps, "uplink.uplink_kbps": uplink_kbps}), seconds
+    )
     save(workload, out)
     typer.echo(
         f"{workload.captured} frames, {workload.sampled} due, {len(workload.frames)} analysed; small model "

@@ -6,6 +6,7 @@ from typing import Protocol
 from foveate.simulation.agent_decisions import CameraDecisions
 from foveate.simulation.scene import Look, question_bytes
 from foveate.simulation.workload import Shot
+from pipeline.policies.window import Departure
 from pipeline.wire.messages import Refusal
 
 
@@ -33,6 +34,7 @@ class Question:
     reason: str
     sent_at_s: float = 0.0
     ahead_bytes: float = 0.0
+    departure: Departure | None = None
     landed: bool = False
     missed: bool = False
     cut_off: bool = False

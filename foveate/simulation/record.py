@@ -1,7 +1,7 @@
 """Make a workload from a clip: the product's own stages, one after another, each timed on this machine.
 
-The cloud is asked whatever the policy would ask without a budget, and its answers correct the tracks and teach the gain
-model, so the places and their gains are those of a camera whose questions are answered.
+The cloud answers at once, and is asked what the decisions of an agent with these settings and this uplink budget ask.
+Its answers correct the tracks and teach the gain model, so the places and their gains are those of such a camera.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import TypeVar
 
 import cv2
+import msgspec
 
 from cloud_worker.model_runner import decode_jpeg
 from cloud_worker.replies import per_crop
-from edge_agent.analysis import policy_for
 from edge_agent.candidates import Survey, as_candidates, due, survey
 from edge_agent.frame_work import draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gate import Gate
-from edge_agent.lessons import Lessons, audited
+from edge_agent.lessons import Lessons
 from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.tracking.history import Entry, Tracker, analysed_answer
 from foveate.bench.serial import load_models, read_frames
 from foveate.plan import Plan
+from foveate.simulation.agent_decisions import AgentDecisions, CameraDecisions
+from foveate.simulation.scene import Look, SceneFrame, question_bytes
 from foveate.simulation.workload import Place, RecordedFrame, Shot, Workload
 from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
@@ -29,12 +31,15 @@ from pipeline.errors import SourceError
 from pipeline.frames import Frame
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, regions_xyxy, shown_px, to_frame
-from pipeline.policies.offload import OFFLOAD_KINDS, Candidate, OffloadDecision, OffloadView
+from pipeline.policies.offload import OffloadDecision
+from pipeline.policies.path import RoundTrip
 from pipeline.timing import Clock, cpu_s
 
 T = TypeVar("T")
 WHOLE_FRAMES_TIMED = 8
 """One analysed frame in so many is also looked at as a whole; the others take over its times."""
+NETWORK_MS = 4.0
+"""What broker and sessions take of a round trip without a link between them."""
 _WHOLE = OffloadDecision("frame", "search_for_missed")
 
 
@@ -54,10 +59,10 @@ class Recorder:
         self._settings, self._uplink, self._clock = settings, uplink, clock
         self._edge, self._cloud = detectors
         self._gate, self._tracker = Gate(settings), Tracker(settings.tracker)
-        self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
+        self._agent = AgentDecisions(uplink, {settings.name: settings.weight})
+        self._decisions = CameraDecisions("recorder", settings.name, settings)
         self._lessons = Lessons(settings.gain, settings.offload.audit_share)
         self._whole: Shot | None = None
-        self._full_frame_at_s: float | None = None
         self._frames: list[RecordedFrame] = []
         self._captured = self._sampled = 0
         self._last_s = self._period_s = 0.0
@@ -99,52 +104,45 @@ class Recorder:
         seen = survey(entry, gated.motion, frame.size, self._lessons.model, settings.candidates, settings.tracker)
         places = as_candidates(seen.places, seen.gain, settings.candidates, due_only=False)
         allowed = due(seen.places, settings.candidates).tolist()
-        self._frames.append(
-            RecordedFrame(
-                seq=frame.key.seq,
-                at_s=at_s,
-                gate_ms=gate_ms,
-                edge_ms=edge_ms,
-                places=tuple(Place(p.box, p.why, p.gain, p.score, now) for p, now in zip(places, allowed, strict=True)),
-                least_score=seen.places.least_published_score,
-                mosaic=self._look_again(frame, entry, seen, places),
-                whole=self._look_at_whole(frame),
-            )
+        recorded = RecordedFrame(
+            seq=frame.key.seq,
+            at_s=at_s,
+            gate_ms=gate_ms,
+            edge_ms=edge_ms,
+            places=tuple(Place(p.box, p.why, p.gain, p.score, now) for p, now in zip(places, allowed, strict=True)),
+            least_score=seen.places.least_published_score,
+            mosaic=None,
+            whole=self._look_at_whole(frame),
         )
+        mosaic = self._look_again(frame, entry, seen, SceneFrame.of(recorded, frame.size))
+        self._frames.append(msgspec.structs.replace(recorded, mosaic=mosaic))
 
-    def _look_again(self, frame: Frame, entry: Entry, seen: Survey, places: tuple[Candidate, ...]) -> Shot | None:
-        """Ask the larger model what the policy would ask it, and take what a mosaic of the due places takes."""
-        candidates = as_candidates(seen.places, seen.gain, self._settings.candidates, due_only=True)
-        decision, shot = self._decide(frame, entry, seen, candidates, places), None
+    def _look_again(self, frame: Frame, entry: Entry, seen: Survey, scene: SceneFrame) -> Shot | None:
+        """Ask the larger model what the policy asks, and see what a mosaic of all due places takes."""
+        settings, at_s = self._settings, scene.frame.at_s
+        now_s = at_s + (scene.frame.gate_ms + scene.frame.edge_ms) / 1000
+        settle_at_s = at_s + settings.deadline_ms / 1000
+        decision = self._decisions.decide(self._agent, Look(frame.key.seq, scene, at_s, settle_at_s), now_s)
+        shown, shot = scene.due or scene.all, None
         if decision.kind != "none":
             self._lessons.asked(frame.key, seen, decision)
             shot, layout, found = self._shoot(frame, decision)
+            self._answered(decision, shot, at_s, now_s)
             self._correct(frame, entry, layout, found, whole=decision.kind == "frame")
-        shown = candidates or places
-        if not shown or (shot is not None and decision.places == shown):
-            return shot if shown else None
+        if not shown:
+            return None
+        if shot is not None and decision.places == shown:
+            return shot
         return self._shoot(frame, OffloadDecision("mosaic", shown[0].why.value, shown))[0]
 
-    def _decide(
-        self, frame: Frame, entry: Entry, seen: Survey, candidates: tuple[Candidate, ...], places: tuple[Candidate, ...]
-    ) -> OffloadDecision:
-        if self._full_frame_at_s is None:
-            self._full_frame_at_s = entry.at_s
-        view = OffloadView(
-            candidates=candidates,
-            remaining_ms=self._settings.deadline_ms,
-            round_trip_ms={},
-            expected_bytes={},
-            tokens_bytes=None,
-            since_full_frame_s=entry.at_s - self._full_frame_at_s,
-            reachable=True,
-            least_score=seen.places.least_published_score,
-            audited=places if audited(frame.key, self._settings.offload.audit_share) else (),
-        )
-        decision = self._policy.decide(view)
-        if decision.kind == "frame":
-            self._full_frame_at_s = entry.at_s
-        return decision
+    def _answered(self, decision: OffloadDecision, shot: Shot, at_s: float, now_s: float) -> None:
+        """Tell the decisions what the question cost, and that its answer came at once."""
+        size_bytes, worker_ms = question_bytes(shot), shot.decode_ms + shot.infer_ms
+        self._decisions.drawn(decision, shot)
+        self._decisions.asks(decision, shot, at_s)
+        self._agent.sent(self._settings.name, size_bytes, 0, now_s)
+        trip = RoundTrip(decision.kind, size_bytes, 0.0, NETWORK_MS + worker_ms, 0.0, worker_ms)
+        self._agent.answered(trip, now_s + trip.round_trip_ms / 1000)
 
     def _correct(self, frame: Frame, entry: Entry, layout: Layout, found: Detections, *, whole: bool) -> None:
         key, regions, tracking = frame.key, regions_xyxy(layout), self._settings.tracker

@@ -46,7 +46,7 @@ class SimulatedUplink:
         self._receive: Callable[[Question], None] | None = None
         self._in_flight: Counter[str] = Counter()
         self._under_way: set[Question] = set()
-        self._unanswered_bytes = 0
+        self._unanswered: list[int] = []
         self._room = WaitingRoom()
         self._waiting: dict[str, Question] = {}
         self._look_again_at_s = math.inf
@@ -63,7 +63,7 @@ class SimulatedUplink:
             self._settle(question, Origin.EDGE_SHED, "busy")
             return
         way = self._way()
-        if not self._waiting and self._may_send(camera.name) and way.opens_s(question.shot.size_bytes, now_s) <= 0:
+        if not self._waiting and self._may_send(camera.name) and way.has_room(question.shot.size_bytes):
             self._send(question)  # it would be put into the room and taken out again at once
             return
         self._drop_late()
@@ -74,7 +74,7 @@ class SimulatedUplink:
         self._send_waiting()
 
     def _way(self) -> Way:
-        return Way(self._agent.path, self._unanswered_bytes)
+        return Way(self._agent.path, self._agent.window, tuple(self._unanswered))
 
     def _may_send(self, camera: str) -> bool:
         return self._in_flight[camera] < self._settings.in_flight
@@ -84,7 +84,8 @@ class SimulatedUplink:
             self._settle(self._waiting.pop(late.key.camera), Origin.EDGE_SHED, "too_late_to_send")
 
     def _send_waiting(self) -> None:
-        while (asked := self._room.next(self._way(), self._may_send, self._loop.now_s)) is not None:
+        while (asked := self._room.first(self._way(), self._may_send)) is not None:
+            self._room.withdraw(asked.key.camera, self._loop.now_s)
             self._send(self._waiting.pop(asked.key.camera))
         if self._waiting:
             at_s = max(self._room.look_again_at_s(self._way(), self._loop.now_s), self._loop.now_s + LOOK_AGAIN_S)
@@ -116,11 +117,12 @@ class SimulatedUplink:
         camera, look = question.camera, question.look
         p95_ms = self._agent.path.p95_ms(now_s, size_bytes, question.kind)
         question.sent_at_s = now_s
-        question.ahead_bytes = self._agent.sent(camera.name, size_bytes, now_s)
-        self._room.sent(camera.name, size_bytes, self._agent.path, now_s)
+        unanswered_bytes = sum(self._unanswered)
+        question.ahead_bytes, question.departure = self._agent.sent(camera.name, size_bytes, unanswered_bytes, now_s)
+        self._room.sent(camera.name, size_bytes, self._way(), now_s)
         self._in_flight[camera.name] += 1
         self._under_way.add(question)
-        self._unanswered_bytes += size_bytes
+        self._unanswered.append(size_bytes)
         self._tally.bytes_up += size_bytes
         look.waits_until_s = camera.wait(now_s, look.settle_at_s, p95_ms).until_s
         self._loop.at(self._up.transmit(size_bytes, now_s), self._arrived, question)
@@ -148,7 +150,8 @@ class SimulatedUplink:
         """A question is not known any more: its answer would be of no use."""
         if question in self._under_way:
             self._under_way.discard(question)
-            self._unanswered_bytes -= 0 if question.cut_off else question.size_bytes
+            if not question.cut_off:
+                self._unanswered.remove(question.size_bytes)
 
     def _land(self, question: Question) -> None:
         if not question.landed:
@@ -160,9 +163,8 @@ class SimulatedUplink:
         """While the circuit is open, what is under way is cut off, and the way is probed."""
         if not self._agent.closed:
             for question in self._under_way:
-                if not question.cut_off:
-                    question.cut_off = True
-                    self._unanswered_bytes -= question.size_bytes
+                question.cut_off = True
+            self._unanswered.clear()
             self._probes.send()
 
     def reply(self, question: Question, queue_ms: float, infer_ms: float, refusal: Refusal | None) -> None:
@@ -174,6 +176,8 @@ class SimulatedUplink:
         if question not in self._under_way:
             return
         self._forget(question)
+        if question.departure is not None and not question.cut_off:
+            self._agent.replied(question.size_bytes, question.departure, self._loop.now_s)
         if question.refusal is None:
             self._answered(question, self._loop.now_s)
         else:

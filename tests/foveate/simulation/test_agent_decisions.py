@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from foveate.simulation.agent_decisions import AgentDecisions, CameraDecisions
 from foveate.simulation.scene import Look, SceneFrame
+from pipeline.geometry import Size
 from pipeline.policies.path import RoundTrip
 from tests.support.workloads import frame, place, product
 
@@ -15,7 +16,7 @@ def decisions(**overrides: object) -> tuple[AgentDecisions, CameraDecisions]:
 
 
 def look(number: int, at_s: float, *, quiet: bool = False) -> Look:
-    scene = SceneFrame.of(frame(number, 0.0, places=() if quiet else (place(),)))
+    scene = SceneFrame.of(frame(number, 0.0, places=() if quiet else (place(),)), Size(768, 576))
     return Look(number, scene, at_s, at_s + 0.18)
 
 
@@ -28,7 +29,7 @@ def test_a_quiet_frame_is_one_about_which_the_policy_says_that_nothing_is_uncert
     for number, (missed, round_trip_ms) in enumerate(before):
         now_s = number / 5
         camera.decide(agent, look(number, now_s), now_s)
-        agent.sent("c", 3000, now_s)
+        agent.sent("c", 3000, 0, now_s)
         if missed:
             agent.missed(now_s)
         else:

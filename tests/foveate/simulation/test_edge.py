@@ -52,7 +52,7 @@ def really(shown: list[Fate], deadline_s: float) -> list[tuple[str, float]]:
                 resolver.admit(
                     Pending(keys[n], Size(1, 1), captured_s, captured_s, None, deadline, Phase.ASKED, wait=wait)
                 )
-            if fate.ready_s is not None and 0 <= now_s - captured_s - fate.ready_s < 0.001:
+            if fate.ready_s is not None and abs(now_s - captured_s - fate.ready_s) < 5e-4:
                 resolver.update(keys[n], phase=Phase.SETTLED, origin=Origin.FUSED)
         out += [(s.pending.origin.value, now_s - s.pending.captured_at_s) for s in resolver.due(now_s)]
     return out
