@@ -224,7 +224,7 @@ def test_the_request_carries_the_budget_that_is_left_and_says_where_the_answer_g
             (request,) = s.worker.requests
             assert request.key == ("a1", "hall", 1, 7)
             assert request.budget_ms == pytest.approx(130, abs=1)
-            assert (request.model, request.min_score) == ("m", SETTINGS.min_score)
+            assert (request.model, request.min_score) == ("m", SETTINGS.asked_score)
             assert request.crops == [CROP]
             assert s.camera.sent_bytes[7] > len(JPEG)
 
