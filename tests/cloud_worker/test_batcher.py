@@ -13,8 +13,9 @@ from cloud_worker.replies import Durations
 from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
-from pipeline.policies.admission import AdmissionBounds, DeadlineAdmission
+from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, CapacityAdmission, DeadlineAdmission
 from pipeline.policies.batch import BatchPolicy, FixedWindow, NoBatching
+from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.timing import LoopClock, run_virtual
 from pipeline.wire.messages import Refusal
 from tests.support.workers import make_request
@@ -34,21 +35,30 @@ class SlowModels:
 class Stand:
     """A batcher with its queue, run on the current loop; ``outcomes`` are in the order of delivery."""
 
-    def __init__(self, batch: BatchPolicy | None = None, max_batch: int = 1) -> None:
+    def __init__(
+        self,
+        batch: BatchPolicy | None = None,
+        max_batch: int = 1,
+        scheduling: str = "edf_weighted",
+        admission: AdmissionPolicy | None = None,
+    ) -> None:
         self.outcomes: list[tuple[int, Outcome, Durations]] = []
-        self.queue = RequestQueue()
-        policies = Policies(DeadlineAdmission(), AdmissionBounds(8, 10**9), batch or NoBatching(), max_batch)
+        self.queue = RequestQueue(SCHEDULING_KINDS[scheduling]())
+        policies = Policies(
+            admission or DeadlineAdmission(), AdmissionBounds(8, 10**9), batch or NoBatching(), max_batch
+        )
         self.batcher = Batcher(policies, self.queue, SlowModels(), LoopClock(), self._deliver)
         self.task = asyncio.create_task(self.batcher.run())
 
     def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         self.outcomes.append((job.request.seq, outcome, spent))
 
-    def submit(self, seq: int, budget_s: float, *, decoded: bool = True) -> Refused | None:
+    def submit(self, seq: int, budget_s: float, *, camera: str = "plaza", decoded: bool = True) -> Refused | None:
         """Admit a job and hand in its picture, at once or after half a second."""
         now_s = asyncio.get_running_loop().time()
         address = ReplyAddress("foveate/v1/rep/a1", b"c")
-        job = Job(make_request(seq), memoryview(b""), Size(64, 64), address, now_s, now_s + budget_s)
+        request = make_request(seq, camera=camera)
+        job = Job(request, memoryview(b""), Size(64, 64), address, now_s, now_s + budget_s)
         refused = self.batcher.admit(job)
         if refused is None:
             assert self.queue.next_encoded() is job
@@ -93,6 +103,40 @@ def test_what_is_queued_with_a_later_deadline_is_not_ahead() -> None:
         assert stand.submit(5, budget_s=0.2) is None
         await asyncio.sleep(1)
         assert [seq for seq, _, _ in stand.outcomes] == [1, 2, 5, 3, 4]
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+def test_what_gives_way_to_a_camera_that_has_had_less_is_refused_at_once_and_once() -> None:
+    async def scene() -> None:
+        stand = Stand()
+        for seq in range(3):  # the plaza has had its runs, and run times are known
+            assert stand.submit(seq, budget_s=1.0) is None
+            await asyncio.sleep(0.2)
+        assert stand.submit(3, budget_s=1.0) is None
+        await asyncio.sleep(0.01)
+        assert stand.submit(4, budget_s=0.25) is None  # in time behind the run under way
+        assert stand.submit(5, budget_s=0.28, camera="yard") is None
+        [(seq, outcome, spent)] = stand.outcomes[3:]
+        assert isinstance(outcome, Refused)
+        assert (seq, outcome.refusal, spent.total_ms) == (4, Refusal.INFEASIBLE, 0.0)
+        await asyncio.sleep(1)
+        assert [(seq, type(outcome)) for seq, outcome, _ in stand.outcomes[4:]] == [(3, Answered), (5, Answered)]
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize(("kind", "order"), [("fifo", [1, 2, 3]), ("edf", [1, 3, 2])])
+def test_plain_scheduling_keeps_its_order_and_runs_what_is_late(kind: str, order: list[int]) -> None:
+    async def scene() -> None:
+        stand = Stand(scheduling=kind, admission=CapacityAdmission())
+        for seq, budget_s in ((1, 0.12), (2, 0.15), (3, 0.11)):
+            assert stand.submit(seq, budget_s=budget_s) is None
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(1)
+        assert [seq for seq, outcome, _ in stand.outcomes if isinstance(outcome, Answered)] == order
         stand.task.cancel()
 
     run_virtual(scene())
