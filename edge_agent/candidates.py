@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from edge_agent.tracking.history import Entry
 from edge_agent.tracking.tracks import TrackerSettings, Tracks
-from pipeline.geometry import BoxArray, Size, area, iou
+from pipeline.geometry import BoxArray, Size, iou
 from pipeline.policies.gain import GainModel
 from pipeline.policies.offload import Candidate, Why
 from pipeline.policies.places import Array, PlaceKind, Places
@@ -164,17 +164,16 @@ def _free(motion: BoxArray, boxes: BoxArray) -> BoxArray:
     """The moving places that touch no box."""
     if not len(motion):
         return np.empty((0, 4), np.float32)
-    return motion[iou(motion, boxes).max(axis=1, initial=0.0) <= 0.0]
+    if not len(boxes):
+        return motion
+    return np.asarray(motion[iou(motion, boxes).max(axis=1) <= 0.0], np.float32)
 
 
 def _misfit(xyxy: BoxArray, track_boxes: BoxArray, at: NDArray[np.intp]) -> Array:
     """One minus the overlap (n,) of each place with its track's box; 0 without a track."""
     out = np.zeros(len(at))
     tracked = np.flatnonzero(at >= 0)
-    mine, its = xyxy[tracked], track_boxes[at[tracked]]
-    sides = np.minimum(mine[:, 2:], its[:, 2:]) - np.maximum(mine[:, :2], its[:, :2])
-    shared = np.maximum(sides, 0.0).prod(axis=1)
-    out[tracked] = 1.0 - shared / np.maximum(area(mine) + area(its) - shared, 1e-9)
+    out[tracked] = 1.0 - iou(xyxy[tracked], track_boxes[at[tracked]]).diagonal()
     return out
 
 

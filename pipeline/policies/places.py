@@ -24,6 +24,8 @@ class PlaceKind(IntEnum):
 _KINDS = tuple(np.int8(kind) for kind in PlaceKind)
 """As numpy numbers, which compare with arrays several times faster than members of an enumeration."""
 _CONFIRMED, _DENIED, _MISSED = _KINDS[1:4]
+_EACH_KIND = np.array(_KINDS)[:, None]
+_KNOTS = np.array([[0.3], [0.4], [0.5], [0.6]])
 
 FEATURES = (
     "bias",
@@ -96,19 +98,18 @@ class Places:
         np.fill_diagonal(overlap, 0.0)
         limit = np.array([size.width, size.height]) - _BORDER_PX
         border = (boxes[:, :2] < _BORDER_PX).any(axis=1) | (boxes[:, 2:] > limit).any(axis=1)
-        detected = self.kind <= _DENIED
         columns = (
             1.0,
-            *(self.kind == kind for kind in _KINDS),
+            *(self.kind == _EACH_KIND),
             self.published,
             self.score,
-            *(3 * np.maximum(self.score - knot, 0.0) for knot in (0.3, 0.4, 0.5, 0.6)),
+            *(3 * np.maximum(self.score - _KNOTS, 0.0)),
             np.minimum(np.abs(self.score_change), 1.0),
-            np.clip(np.log(height / (_USUAL_HEIGHT * size.height)), -3.0, 3.0),
-            np.clip(np.log(width / height), -3.0, 3.0),
+            np.minimum(np.maximum(np.log(height / (_USUAL_HEIGHT * size.height)), -3.0), 3.0),
+            np.minimum(np.maximum(np.log(width / height), -3.0), 3.0),
             overlap.max(axis=1, initial=0.0),
             border,
-            min(np.count_nonzero(detected), 40) / 10,
+            min(int(np.count_nonzero(self.kind <= _DENIED)), 40) / 10,
             np.minimum(self.since_verdict_s, _MOST_VERDICT_S) / _MOST_VERDICT_S,
             np.minimum(self.age_s, _MOST_AGE_S) / _MOST_AGE_S,
             np.minimum(np.log1p(self.hits), 3.0) / 3,
