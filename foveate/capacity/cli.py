@@ -116,8 +116,8 @@ def _table(checked: Checked) -> Table:
     edge, cloud = f"{formula.edge_ms:.0f}", f"{formula.cloud_ms:.0f}"
     p99 = "-" if outcome is None else f"P99 {outcome.latency_ms['p99'] or 0:.0f}"
     table.add_row("answer in ms (edge, cloud)", f"{edge}, {cloud}", p99)
-    table.add_row("lambda", f"{formula.lambda_edge:.2f}", _number(outcome and outcome.lambda_edge))
-    table.add_row("analysed in time", "-", _number(outcome and outcome.hit_ratio, "{:.1%}"))
+    table.add_row("lambda", f"{formula.lambda_edge:.2f}", _number(outcome.lambda_edge if outcome else None))
+    table.add_row("analysed in time", "-", _number(outcome.hit_ratio if outcome else None, "{:.1%}"))
     table.add_row("cameras simulated", "-", str(checked.cameras))
     return table
 

@@ -46,7 +46,7 @@ def mean_wait_s(rate: float, service: ServiceTime, servers: int = 1, arrival_var
     rho = utilisation(rate, service, servers)
     if rho >= 1:
         return math.inf
-    single = rho ** (math.sqrt(2 * (servers + 1)) - 1) / (servers * (1 - rho)) * service.mean_s
+    single = math.pow(rho, math.sqrt(2 * (servers + 1)) - 1) / (servers * (1 - rho)) * service.mean_s
     return (arrival_variation + service.variation) / 2 * single
 
 

@@ -114,10 +114,9 @@ class Recorder:
             mosaic=None,
             whole=self._look_at_whole(frame),
         )
-        mosaic = self._look_again(frame, entry, seen, SceneFrame.of(recorded, frame.size))
-        self._frames.append(msgspec.structs.replace(recorded, mosaic=mosaic))
+        self._frames.append(self._look_again(frame, entry, seen, SceneFrame.of(recorded, frame.size)))
 
-    def _look_again(self, frame: Frame, entry: Entry, seen: Survey, scene: SceneFrame) -> Shot | None:
+    def _look_again(self, frame: Frame, entry: Entry, seen: Survey, scene: SceneFrame) -> RecordedFrame:
         """Ask the larger model what the policy asks, and see what a mosaic of all due places takes."""
         settings, at_s = self._settings, scene.frame.at_s
         now_s = at_s + (scene.frame.gate_ms + scene.frame.edge_ms) / 1000
@@ -130,10 +129,12 @@ class Recorder:
             self._answered(decision, shot, at_s, now_s)
             self._correct(frame, entry, layout, found, whole=decision.kind == "frame")
         if not shown:
-            return None
+            return scene.frame
         if shot is not None and decision.places == shown:
-            return shot
-        return self._shoot(frame, OffloadDecision("mosaic", shown[0].why.value, shown))[0]
+            return msgspec.structs.replace(scene.frame, mosaic=shot)
+        mosaic, _, _ = self._shoot(frame, OffloadDecision("mosaic", shown[0].why.value, shown))
+        asked = tuple(scene.all.index(place) for place in decision.places) if decision.kind == "mosaic" else ()
+        return msgspec.structs.replace(scene.frame, mosaic=mosaic, asked=asked, sent=shot if asked else None)
 
     def _answered(self, decision: OffloadDecision, shot: Shot, at_s: float, now_s: float) -> None:
         """Tell the decisions what the question cost, and that its answer came at once."""

@@ -50,8 +50,12 @@ class SceneFrame:
         return self._shots[key]
 
     def _laid_out(self, decision: OffloadDecision, settings: CameraSettings, recorded: Shot) -> Shot:
+        sent = self.frame.sent
+        if sent is not None and decision.places == tuple(self.all[number] for number in self.frame.asked):
+            return sent
         regions = to_rects(crops(decision.places, settings.offload, self.size), self.size)
-        return _of_layout(recorded, pack(regions, settings.mosaic))
+        # What is chosen is denser than the rest: where some was chosen in the recording, that tells best.
+        return _of_layout(sent or recorded, pack(regions, settings.mosaic))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

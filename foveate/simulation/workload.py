@@ -44,7 +44,8 @@ class RecordedFrame(msgspec.Struct, frozen=True):
     """A frame that the gate kept, at ``at_s`` seconds from the beginning.
 
     ``mosaic`` is the picture of its due places, of all where none is due, None where there is none; ``whole`` that of
-    the whole frame. ``least_score`` is that of the boxes that are published anyway.
+    the whole frame. ``sent`` is that of the places ``asked`` about in the recording, by their numbers, where those were
+    others. ``least_score`` is that of the boxes that are published anyway.
     """
 
     seq: int
@@ -55,6 +56,8 @@ class RecordedFrame(msgspec.Struct, frozen=True):
     least_score: float | None
     mosaic: Shot | None
     whole: Shot
+    asked: tuple[int, ...] = ()
+    sent: Shot | None = None
 
 
 class Workload(msgspec.Struct, frozen=True):

@@ -37,20 +37,8 @@ def test_a_plan_that_cannot_be_met_says_why_and_ends_with_code_2(
 def test_a_plan_as_json_has_everything(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [
-        "--cameras",
-        "10",
-        "--deadline-ms",
-        "300",
-        "--from",
-        recorded,
-        "--edge-ms",
-        "5",
-        "--cloud-ms",
-        "30",
-        "--json",
-    ]
-    assert command(monkeypatch, "plan", *options) == 0
+    demand, times = ["--cameras", "10", "--deadline-ms", "300"], ["--edge-ms", "5", "--cloud-ms", "30"]
+    assert command(monkeypatch, "plan", *demand, *times, "--from", recorded, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["load"]["edge"]["mean_s"] == pytest.approx(0.005)
     assert said["sizing"]["nodes"] >= 1

@@ -8,7 +8,8 @@ from foveate.simulation.events import EventLoop
 
 @given(st.lists(st.floats(0, 100), max_size=40))
 def test_handlers_are_called_in_the_order_of_time_and_then_of_scheduling(times: list[float]) -> None:
-    loop, called = EventLoop(), []
+    loop = EventLoop()
+    called: list[tuple[float, int]] = []
     for number, at_s in enumerate(times):
         loop.at(at_s, lambda n: called.append((loop.now_s, n)), number)
     loop.run(100)
@@ -16,7 +17,8 @@ def test_handlers_are_called_in_the_order_of_time_and_then_of_scheduling(times: 
 
 
 def test_what_is_due_later_than_the_end_stays_scheduled() -> None:
-    loop, called = EventLoop(), []
+    loop = EventLoop()
+    called: list[str] = []
     loop.at(2.0, called.append, "later")
     loop.run(1.0)
     assert (called, loop.now_s) == ([], 1.0)
@@ -25,7 +27,8 @@ def test_what_is_due_later_than_the_end_stays_scheduled() -> None:
 
 
 def test_a_handler_may_schedule_more_and_never_in_the_past() -> None:
-    loop, moments = EventLoop(), []
+    loop = EventLoop()
+    moments: list[float] = []
 
     def again(left: int) -> None:
         moments.append(loop.now_s)

@@ -88,7 +88,7 @@ def test_a_thousand_cameras_are_no_more_than_their_frames() -> None:
 @pytest.mark.parametrize("name", ["cameras", "nodes", "workers"])
 def test_a_fleet_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"0 {name}"):
-        run(**{name: 0})
+        simulate(Fleet(product(), (Scene.of(workload()),), **{name: 0}))  # type: ignore[arg-type] # a count, by its name
 
 
 def test_a_fleet_without_a_scene_is_refused() -> None:
