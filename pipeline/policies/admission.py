@@ -20,7 +20,8 @@ class QueueLoad:
     """What the worker holds when a request arrives.
 
     ``ahead_s`` is the predicted time until the model is free for the newcomer: the rest of the running batch and
-    everything that scheduling puts before it and does not give up for it. ``run_s`` is the newcomer's own predicted run, None while nothing is known.
+    everything that scheduling puts before it and does not give up for it. ``run_s`` is the newcomer's own predicted
+    run, None while nothing is known.
     """
 
     length: int

@@ -64,7 +64,8 @@ def test_it_learns_the_rate_keeps_the_link_busy_and_its_queue_short(
     own_s = size_bytes / rate_bytes_s
     # The share that two messages under way can use at least; a window of many messages uses all of the link.
     assert delivered_bytes_s >= 0.9 * rate_bytes_s * min(1.0, LEAST_MESSAGES * own_s / (own_s + delay_s))
-    assert way.window.rate_bytes_s == pytest.approx(delivered_bytes_s, rel=0.15)
+    assert way.window.rate_bytes_s is not None
+    assert 0.85 * delivered_bytes_s <= way.window.rate_bytes_s <= 1.1 * rate_bytes_s
     assert way.waited_s <= max(way.window.spare_s, (LEAST_MESSAGES - 1) * own_s) + 2 * own_s
 
 
