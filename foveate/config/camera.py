@@ -147,6 +147,12 @@ class SteeringKeys(Keys):
         _STEERING.factor, "It is used again where so much needs no more of the time than this", gt=0, le=1
     )
     frames_ahead: float = key(_STEERING.frames_ahead, "Frames that may ask are saved up to so many", ge=1, le=100)
+    price_most: float = key(
+        _STEERING.price_most,
+        "Most that a place must bring per kilobyte, in multiples of the usual; 0 spends a budget as it comes",
+        ge=0,
+        le=20,
+    )
 
 
 class CameraKeys(Keys):

@@ -141,13 +141,6 @@ class PathEstimate:
         forecasts = {kind: self.forecast(size, now_s, kind, deviations) for kind, size in sizes.items()}
         return {kind: forecast.tail_ms for kind, forecast in forecasts.items() if forecast is not None}
 
-    def most_bytes(self, within_ms: float, now_s: float, kind: str = "mosaic", deviations: float = 3.0) -> float | None:
-        """The largest request whose tail stays within a time; None where nothing fresh is known of the network."""
-        empty = self.forecast(0.0, now_s, kind, deviations)
-        if empty is None:
-            return None
-        return max(0.0, (within_ms - empty.tail_ms) * 1000 / self.link.ms_per_kb)
-
     def p95_ms(self, now_s: float, size_bytes: float | None = None, kind: str = "mosaic") -> float | None:
         """The 95th percentile of round trips: that of the recent ones, as far from their forecasts, for this size
         (the usual one where left out). None where there is no forecast, where nothing recent is known of what a worker

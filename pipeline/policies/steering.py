@@ -35,7 +35,8 @@ class SteeringSettings:
     """``agreement`` in (0, 1] of edge and cloud on audited frames is enough: looks beyond it are not bought (None:
     whatever the budget buys). The mode changes at most once in ``dwell_s``. A way is too slow where not even
     ``least_bytes`` come in time, and fast enough again where they need no more than ``factor`` of it. Frames that may
-    ask are saved up, ``frames_ahead`` at most.
+    ask are saved up, ``frames_ahead`` at most. The price of bytes is at most ``price_most`` times what they have lately
+    been worth (0: there is none): a place that is left out saves few bytes where others are sent anyway.
     """
 
     agreement: float | None = None
@@ -43,6 +44,7 @@ class SteeringSettings:
     least_bytes: float = 1500.0
     factor: float = 0.9
     frames_ahead: float = 4.0
+    price_most: float = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +58,19 @@ class Multiplier:
     value: float = 0.0
     lacking: bool = False
 
-    def step(self, fill: float | None, gap_s: float, bucket_s: float) -> "Multiplier":
-        """The multiplier ``gap_s`` later; ``fill`` is the bucket's level as a share (None: there is no such budget)
-        and ``bucket_s`` how long an empty one takes to fill: the slower the bucket, the slower the control.
+    def step(self, fill: float | None, gap_s: float, bucket_s: float, most: float = _MOST_LEVEL) -> "Multiplier":
+        """The multiplier ``gap_s`` later, at most ``most``.
+
+        ``fill`` is the bucket's level as a share (None: there is no such budget) and ``bucket_s`` how long an empty one
+        takes to fill: the slower the bucket, the slower the control.
         """
         if fill is None:
             return Multiplier()
         level = self.level
         if self.lacking:
             lack = max(-1.0, min(1.0, _REST - fill))
-            level = max(_LEAST_LEVEL, min(_MOST_LEVEL, level * (1 + lack * min(1.0, gap_s / (2 * bucket_s)))))
-        value = level * min(_MOST_FACTOR, max(0.0, 1.0 - fill) / (1.0 - _REST))
+            level = max(_LEAST_LEVEL, min(most, level * (1 + lack * min(1.0, gap_s / (2 * bucket_s)))))
+        value = min(most, level * min(_MOST_FACTOR, max(0.0, 1.0 - fill) / (1.0 - _REST)))
         return Multiplier(level, value, lacking=fill < _REST or (self.lacking and level > _LEAST_LEVEL))
 
 
@@ -134,7 +138,7 @@ class Steering:
         moved = replace(
             self,
             at_s=view.now_s,
-            bytes=self.bytes.step(view.fill, gap_s, view.bucket_s),
+            bytes=self.bytes.step(view.fill, gap_s, view.bucket_s, settings.price_most),
             asking=self.asking.step(asking_fill, gap_s, asking_s),
             agreeing=self.agreeing.step(_agreement_fill(view, settings), gap_s, _AGREEMENT_S),
             credit=credit,

@@ -30,7 +30,6 @@ def test_nothing_is_foretold_before_the_first_answer() -> None:
     path = PathEstimate()
     assert path.forecast(1000, 0.0) is None
     assert path.p95_ms(0.0) is None
-    assert path.most_bytes(100.0, 0.0) is None
     assert path.bandwidth_bytes_s is None
 
 
@@ -132,13 +131,6 @@ def test_a_probe_shows_that_the_link_has_become_slow() -> None:
     forecast = path.forecast(8000, 14.0)
     assert forecast is not None
     assert forecast.mean_ms > 200
-
-
-def test_the_largest_request_that_comes_in_time_is_told() -> None:
-    path = learned()
-    most_bytes = path.most_bytes(94.0, 12.1)
-    assert most_bytes == pytest.approx(8000, rel=0.05)
-    assert path.most_bytes(30.0, 12.1) == 0.0
 
 
 @given(st.lists(st.tuples(trips, st.floats(0.0, 3.0)), max_size=50), sizes, sizes, st.floats(0.0, 0.9))

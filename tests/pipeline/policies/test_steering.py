@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.policies.steering import Mode, Multiplier, Steering, SteeringSettings, SteeringView
 from pipeline.policies.tokens import SharedBudget
 
-SETTINGS = SteeringSettings()
+SETTINGS = SteeringSettings(price_most=20.0)
 BURST_S = 2.0
 
 
@@ -87,6 +87,12 @@ def test_a_tight_budget_is_kept_within_five_percent_and_buys_more_than_the_bucke
             assert not steering or scene.sent_bytes >= 0.95 * rate_bytes_s * 120
             gained[steering] += scene.gained
     assert gained[True] > 1.04 * gained[False]
+
+
+def test_the_price_of_bytes_is_bounded_as_set() -> None:
+    empty = [view(i / 5, fill=0.0) for i in range(100)]
+    assert steered(empty, SteeringSettings(price_most=0.4))[-1].price_per_kb == pytest.approx(0.4 * 0.3)
+    assert steered(empty, SteeringSettings(price_most=0.0))[-1].price_per_kb == 0.0
 
 
 def test_what_fits_into_the_budget_costs_nothing() -> None:
