@@ -8,7 +8,7 @@ ever stops counting (``busy.py``), and while changes come from everywhere no mot
 of the picture changes at once the background is learned anew.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -88,10 +88,16 @@ class ChangeDetector(Protocol):
         ...
 
 
+_SAME_IOU = 0.1
+"""Boxes of two looks that overlap so much are of one moving thing."""
+_A_MOMENT_LOOKS = 2
+"""What moved so many looks ago is no surprise: slow things show at some looks and not at others."""
+
+
 @dataclass(slots=True, eq=False)
 class _Memory:
     """What the detector remembers of pictures: the learned background, the last kept frame, until when the scene
-    settles, where something moved at the last look.
+    settles, where something moved at the last looks.
     """
 
     where: Field
@@ -101,7 +107,7 @@ class _Memory:
     kept: Grey
     kept_at_s: float
     settles_at_s: float = float("-inf")
-    moved: BoxArray = field(default_factory=lambda: NO_BOXES)
+    moved: deque[BoxArray] = field(default_factory=lambda: deque(maxlen=_A_MOMENT_LOOKS))
 
     @classmethod
     def of(cls, grey: Grey, at_s: float, where: Field) -> "_Memory":
@@ -115,18 +121,25 @@ class _Memory:
         lately = np.abs(at_s - self.stirred_at_s) <= _STANDS_AFTER_S
         return np.asarray(moving * lately, np.uint8)
 
+    def sudden(self, boxes: BoxArray, places: BoxArray) -> int:
+        """How much moves where neither anything is tracked nor anything moved at the last looks (in small pixels)."""
+        before = np.concatenate(self.moved) if self.moved else NO_BOXES
+        known = (iou(boxes, before) >= _SAME_IOU).any(axis=1) | (intersection(boxes, places) > 0).any(axis=1)
+        self.moved.append(boxes)
+        return int(np.count_nonzero(~known))
+
     def restart(self, grey: Grey, at_s: float, settle_s: float) -> None:
         """Take this picture for the scene from now on."""
         self.background, self.kept = grey.astype(np.float32), grey
-        self.kept_at_s, self.settles_at_s, self.moved = at_s, at_s + settle_s, NO_BOXES
+        self.kept_at_s, self.settles_at_s = at_s, at_s + settle_s
 
 
 _SETTLE_S = 1.0
 """Switches of exposure or to infrared take several frames; until they are over the background follows each frame."""
 _EVERYWHERE = 0.8
+_SCATTERED = 12
+"""So many things that appear at one look are none: the light or the scene has changed."""
 _SQUARE = np.ones((3, 3), np.uint8)
-_SAME_IOU = 0.1
-"""Boxes of two looks that overlap so much are of one moving thing."""
 _STANDS_AFTER_S = 20.0
 """What has not stirred for so long belongs to the background, or never left it: light that creeps does not stir."""
 _REMEMBERED_LOOKS = 16
@@ -164,13 +177,17 @@ class AdaptiveChange:
         if self._is_new_scene(memory, moving):
             return self._new_scene(memory, grey, at_s)
         changed = self._beyond_noise(memory, grey, expected_grey)
-        if at_s < memory.settles_at_s:
-            memory.background, moving = grey.astype(np.float32), np.zeros_like(moving)
         lively = memory.stir(changed, moving, at_s)
         self._learn_background(memory, grey, lively)
         motion = self._moving_parts(memory.busy.quieten(lively))
-        if self._stormy(memory, motion, places):
+        sudden = memory.sudden(_corners(motion), places)
+        if sudden >= _SCATTERED:
+            return self._new_scene(memory, grey, at_s)
+        was_storm = self._storm.active
+        if self._storm.see(sudden=sudden) or was_storm:
             return self._look_in_storm(memory, grey, at_s)
+        if at_s < memory.settles_at_s:
+            memory.background, motion = grey.astype(np.float32), motion[:0]
         memory.busy.learn(np.asarray(cv2.bitwise_or(changed, lively), np.uint8), places, at_s)
         change = _largest(memory.busy.quieten(changed), places)
         keep, reason = self._keep.decide(change, at_s - memory.kept_at_s, expected.period_s)
@@ -200,14 +217,6 @@ class AdaptiveChange:
             return self._look_in_storm(memory, grey, at_s)
         memory.restart(grey, at_s, _SETTLE_S)
         return ChangeDecision(keep=True, reason="scene_changed", motion=NO_BOXES)
-
-    def _stormy(self, memory: _Memory, motion: NDArray[np.int32], places: BoxArray) -> bool:
-        """Count what moves where neither anything is tracked nor anything moved at the last look."""
-        boxes = _corners(motion)
-        known = (iou(boxes, memory.moved) >= _SAME_IOU).any(axis=1) | (intersection(boxes, places) > 0).any(axis=1)
-        memory.moved = boxes
-        was_storm = self._storm.active
-        return self._storm.see(sudden=int(np.count_nonzero(~known))) or was_storm
 
     def _look_in_storm(self, memory: _Memory, grey: Grey, at_s: float) -> ChangeDecision:
         """Keep a frame now and then, claim no motion; when the storm is over this picture is the scene."""

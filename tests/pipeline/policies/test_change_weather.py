@@ -170,12 +170,13 @@ def test_who_enters_after_a_storm_is_seen_at_once(scene: Scene, begins_s: float,
     assert len(seen_at_once.motion) == 1
 
 
-def test_people_who_walk_are_no_storm() -> None:
+@pytest.mark.parametrize("people", [8, 15])
+def test_people_who_walk_are_no_storm(people: int) -> None:
     def crowd(at_s: float) -> Levels:
         grey = GARDEN.copy()
-        for n in range(8):
-            left = int((40 * n + (12 + n) * at_s) % (WIDTH - 20))
-            grey[30 * n + 10 : 30 * n + 60, left : left + 18] = 240 - 30 * (n % 2)
+        for n in range(people):
+            left, top = int((40 * n + (12 + n % 8) * at_s) % (WIDTH - 20)), int((HEIGHT - 50) * n / people)
+            grey[top : top + 40, left : left + 18] = 240 - 30 * (n % 2)
         return grey
 
     seen = watch(crowd, 30)
@@ -246,3 +247,23 @@ def test_looks_that_nobody_analysed_are_forgotten() -> None:
         detector.look(picture(GARDEN, n), n / FPS)
     assert len(detector._looks) <= 16
     detector.learn(0.2, NOTHING_NEW)
+
+
+def switched_to_infrared(at_s: float) -> Image:
+    """Colours until second 10, then grey with another gain, blended over ten frames of the camera; a visitor a second
+    after that.
+    """
+    share = min(max(at_s - 10.0, 0.0) * CAMERA_FPS / 10, 1.0)
+    day, night = GARDEN[:, :, None] * np.array([0.5, 1.0, 0.8]), np.repeat(0.6 * GARDEN[:, :, None] + 50, 3, axis=2)
+    image = (1 - share) * day + share * night + NOISE[round(at_s * FPS) % 7, :, :, None]
+    if at_s >= 11.4:
+        image[100:170, 150:197] += 60
+    return np.asarray(np.clip(image, 0, 255), np.uint8)
+
+
+def test_a_switch_from_colour_to_infrared_keeps_two_frames_at_most_and_hides_nobody() -> None:
+    detector = AdaptiveChange(ChangeSettings())
+    seen = [(n / FPS, detector.look(switched_to_infrared(n / FPS), n / FPS)) for n in range(int(14 * FPS))]
+    assert len(unprompted(seen, 10.0, 11.4)) <= 2
+    assert motion_boxes(seen, 0.0, 11.4) == 0
+    assert next(at_s for at_s, d in seen if at_s >= 11.4 and d.reason == "changed") <= 13.4
