@@ -1,6 +1,7 @@
-"""``foveate bench accuracy | run``."""
+"""``foveate bench accuracy | run | all``."""
 
 import difflib
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foveate.bench import main_job
+from foveate.bench import full_report, main_job
 from foveate.bench.accuracy import Accuracy, accuracy, read_record, read_truth
 from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report, check_writable, command_line, context, write_report
@@ -77,3 +78,38 @@ def run_command(
     console.print(table)
     for warning in report.warnings:
         console.print(Text(f"doubtful: {warning}"))
+
+
+@app.command("all")
+def all_command(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where records, plots and pages go.")],
+    short: Annotated[bool, typer.Option("--short", help="Minutes instead of hours: a look, not a result.")] = False,
+    redraw: Annotated[
+        bool, typer.Option("--redraw", help="Measure nothing; make the pages from DIR/raw anew.")
+    ] = False,
+) -> None:
+    """Compare Foveate, its parts and its alternatives on the same frames, and write a report."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError("The report needs matplotlib for its plots: install it with pip install 'foveate[bench]'.")
+    from foveate.bench.report_page.build import build  # needs what has just been looked for
+
+    if not redraw:
+        check_folder(out)
+        about = {**context(command_line()), "short": short}
+        extent = full_report.SHORT if short else full_report.OVERNIGHT
+        full_report.measure(out / "raw", extent, about, lambda what: typer.echo(f"{what} ...", err=True))
+    build(out)
+    typer.echo(f"{out / 'report.html'} and {out / 'report.md'}, from the records in {out / 'raw'}")
+
+
+def check_folder(out: Path) -> None:
+    """Make the folder, and raise ConfigError now rather than after hours where nothing can be written to it."""
+    try:
+        (out / "raw").mkdir(parents=True, exist_ok=True)
+        probe = out / "raw" / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot write to {out} ({error.strerror or error}): name another folder with --out."
+        ) from error

@@ -26,7 +26,7 @@ from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
-from pipeline.policies.batch import DeadlineBatching
+from pipeline.policies.batch import BatchPolicy, DeadlineBatching
 from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.timing import LoopClock, run_virtual
 from pipeline.wire.messages import Request, WireCrop
@@ -123,6 +123,7 @@ class _Stand:
     scheduling: str
     rng: Random
     baseline_capacity: int
+    batching: BatchPolicy
     on_time: Counter[int] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     hopeless_runs: int = 0
@@ -137,7 +138,7 @@ class _Stand:
         admission = ADMISSION_KINDS["deadline" if ours else "capacity"]()
         self.model = SleepingModel(self.rng)
         self.queue = RequestQueue(SCHEDULING_KINDS[self.scheduling]())
-        policies = Policies(admission, bounds, DeadlineBatching(), max_batch=8)
+        policies = Policies(admission, bounds, self.batching, max_batch=8)
         self.batcher = Batcher(policies, self.queue, self.model, LoopClock(), self._deliver)
 
     def offer(self, job: Job) -> None:
@@ -162,11 +163,18 @@ class _Stand:
             self.late_runs += 1
 
 
-def run(scheduling: str, load: Load, seed: int, baseline_capacity: int = BASELINE_CAPACITY) -> Outcomes:
-    """Offer a load to a worker that schedules in this way, and count."""
+def run(
+    scheduling: str,
+    load: Load,
+    seed: int,
+    baseline_capacity: int = BASELINE_CAPACITY,
+    batching: BatchPolicy | None = None,
+) -> Outcomes:
+    """Offer a load to a worker that schedules in this way, and count. ``batching`` None: as the product does."""
     rng = Random(seed)
     arrivals = load.arrivals(rng)
-    stand = run_virtual(_serve(_Stand(scheduling, rng, baseline_capacity), load, arrivals))
+    stand = _Stand(scheduling, rng, baseline_capacity, batching or DeadlineBatching())
+    run_virtual(_serve(stand, load, arrivals))
     offered = Counter(camera for _, camera in arrivals)
     by_deadline = {
         f"{DEADLINES_S[kind] * 1e3:.0f}_ms": sum(stand.on_time[c] for c in range(kind, CAMERAS, len(DEADLINES_S)))

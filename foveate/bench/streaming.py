@@ -89,6 +89,25 @@ def states(results: Iterable[Result], captured_s: Mapping[int, float]) -> list[S
     return sorted(out, key=lambda state: state.published_s)
 
 
+def newest_in_time(
+    published: Sequence[State], captured_s: Mapping[int, float], frames: int, within_s: float
+) -> list[State | None]:
+    """For each frame in order, the newest frame's state published by ``within_s`` after its capture.
+
+    ``published`` is in the order of publishing. None for a frame by which nothing has been published.
+    """
+    out, newest, upcoming = list[State | None](), list[State](), 0
+    for seq in range(frames):
+        due_s = captured_s[seq] + within_s + 1e-9
+        while upcoming < len(published) and published[upcoming].published_s <= due_s:
+            newest.append(published[upcoming])
+            upcoming += 1
+        state = max((s for s in newest if s.seq <= seq), key=lambda s: (s.seq, s.published_s), default=None)
+        newest = [s for s in newest if state is None or s.seq >= state.seq]
+        out.append(state)
+    return out
+
+
 def streaming_scores(
     published: Sequence[State],
     shown: Sequence[Shown],
@@ -101,16 +120,8 @@ def streaming_scores(
 
     ``published`` is in the order of publishing. A frame by which nothing has been published scores as empty.
     """
-    scores, newest, upcoming = [], list[State](), 0
-    for seq, frame in enumerate(shown):
-        due_s = captured_s[seq] + within_s + 1e-9
-        while upcoming < len(published) and published[upcoming].published_s <= due_s:
-            newest.append(published[upcoming])
-            upcoming += 1
-        state = max((s for s in newest if s.seq <= seq), key=lambda s: (s.seq, s.published_s), default=None)
-        newest = [s for s in newest if state is None or s.seq >= state.seq]
-        scores.append(score_state(state, frame, strict=strict))
-    return scores
+    newest = newest_in_time(published, captured_s, len(shown), within_s)
+    return [score_state(state, frame, strict=strict) for state, frame in zip(newest, shown, strict=True)]
 
 
 def score_state(state: State | None, frame: Shown, *, strict: bool = False) -> Score:
