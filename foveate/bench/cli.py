@@ -1,6 +1,7 @@
 """``foveate bench accuracy | run | all``."""
 
 import difflib
+import importlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,10 @@ from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report, check_writable, command_line, context, write_report
 from pipeline.errors import ConfigError
 from pipeline.metrics.matching import Score
+from pipeline.network.profiles import profile
 
-GROUPS: dict[str, Callable[[Inputs, Callable[[str], None]], Report]] = {"main": main_job.measure}
-"""Every group of figures, by the name on the command line."""
+GROUPS = {"main": "foveate.bench.main_job", "in-time": "foveate.bench.in_time"}
+"""Every group of figures by the name on the command line; the module that measures it is loaded when it is asked for."""
 
 app = typer.Typer(no_args_is_help=True, help="Measure accuracy, latency, throughput and cost.")
 
@@ -61,16 +63,23 @@ def run_command(
     h264_bytes: Annotated[
         float, typer.Option("--h264-bytes-per-frame", min=1, help="The clip's H.264 size, for the comparison.")
     ] = main_job.H264_BYTES_PER_FRAME,
+    network: Annotated[
+        str | None, typer.Option("--network", help="Group main: run over this modelled network, for example lte.")
+    ] = None,
 ) -> None:
     """Measure a group of figures on this machine; nothing else should run meanwhile."""
-    measure = GROUPS.get(group)
-    if measure is None:
+    if group not in GROUPS:
         near = difflib.get_close_matches(group, GROUPS, n=1)
         hint = f"did you mean {near[0]}?" if near else "choose one of them."
         raise ConfigError(f"Unknown group {group!r}: there is {', '.join(GROUPS)}; {hint}")
+    if network is not None:
+        profile(network)  # raises ConfigError on a name that there is not
+        if group != "main":
+            raise ConfigError(f"the group {group} has its own networks: leave --network out.")
     check_writable(json_file)
     about, console = context(command_line()), Console()
-    report = measure(Inputs(clip, gt, h264_bytes, short), lambda what: typer.echo(f"{what} ...", err=True))
+    measure: Callable[[Inputs, Callable[[str], None]], Report] = importlib.import_module(GROUPS[group]).measure
+    report = measure(Inputs(clip, gt, h264_bytes, short, network), lambda what: typer.echo(f"{what} ...", err=True))
     write_report(json_file, report, about)
     table = Table("figure", "value", box=box.SIMPLE)
     for name, value in report.figures.items():

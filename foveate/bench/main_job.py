@@ -38,12 +38,20 @@ SAME_DURATION = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What to measure on. ``short``: the first frames of the clip and fewer repetitions."""
+    """What to measure on. ``short``: the first frames of the clip and fewer repetitions. ``network`` is the modelled
+    one between agent and broker (None: there is nothing between them).
+    """
 
     clip: Path = DEFAULT_CLIP
     truth: Path = DEFAULT_TRUTH
     h264_bytes_per_frame: float = H264_BYTES_PER_FRAME
     short: bool = False
+    network: str | None = None
+
+    @property
+    def over(self) -> list[str]:
+        """Options of a run over that network."""
+        return [] if self.network is None else ["--network", self.network]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +112,9 @@ def _measure(inputs: Inputs, truth: dict[int, Truth], folder: Path, say: Callabl
     say("running the dense loop")
     dense_cpu_s = run_dense(clip, folder, size.frames)
     say("running the main job in real time")
-    adaptive = run_product([str(clip), "--realtime"], folder / "adaptive")
+    adaptive = run_product([str(clip), "--realtime", *inputs.over], folder / "adaptive")
     say("running the main job in real time, edge only")
-    edge_only = run_product([str(clip), "--realtime", "--mode", "edge_only"], folder / "edge_only")
+    edge_only = run_product([str(clip), "--realtime", *inputs.over, "--mode", "edge_only"], folder / "edge_only")
     pairs = []
     for number in range(SHORT_PAIRS if inputs.short else PAIRS):
         say(f"running conveyor and serial loop, pair {number + 1}")
@@ -181,6 +189,7 @@ def _details(measured: Measured, inputs: Inputs) -> dict[str, Any]:
     return {
         "clip": inputs.clip.name,
         "short": inputs.short,
+        "network": inputs.network,
         "frames": measured.clip.frames,
         "jpeg_q80_bytes_per_frame": measured.clip.jpeg_bytes / measured.clip.frames,
         "h264_bytes_per_frame": {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from foveate.bench import cli
+from foveate.bench import cli, main_job
 from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report
 from pipeline.errors import ConfigError
@@ -58,7 +58,7 @@ def test_run_measures_the_group_and_writes_its_figures(tmp_path: Path, monkeypat
         asked.append(inputs)
         return Report({"f1": 0.91}, {"short": inputs.short}, ("the machine was busy",))
 
-    monkeypatch.setitem(cli.GROUPS, "main", measure)
+    monkeypatch.setattr(main_job, "measure", measure)
     file = tmp_path / "figures.json"
     options = ["--short", "--json", str(file), "--clip", "a.mp4", "--gt", "a.txt", "--h264-bytes-per-frame", "1000"]
     done = runner.invoke(cli.app, ["run", "main", *options], catch_exceptions=False)
@@ -73,16 +73,34 @@ def test_run_measures_the_group_and_writes_its_figures(tmp_path: Path, monkeypat
 
 
 def test_an_unknown_group_names_the_known_ones(tmp_path: Path) -> None:
-    for group, words in (("mian", "there is main; did you mean main"), ("x", "there is main; choose one")):
+    for group, words in (("mian", "there is main, in-time; did you mean main"), ("x", "main, in-time; choose one")):
         with pytest.raises(ConfigError, match=words) as caught:
             runner.invoke(cli.app, ["run", group, "--json", str(tmp_path / "f.json")], catch_exceptions=False)
         assert caught.value.exit_code == 2
         assert not (tmp_path / "f.json").exists()
 
 
+def test_main_can_be_run_over_a_modelled_network_and_no_other_group_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Inputs] = []
+
+    def measure(inputs: Inputs, say: object) -> Report:
+        asked.append(inputs)
+        return Report({}, {})
+
+    monkeypatch.setattr(main_job, "measure", measure)
+    options = ["--json", str(tmp_path / "f.json"), "--network"]
+    runner.invoke(cli.app, ["run", "main", *options, "lte"], catch_exceptions=False)
+    assert asked[0].over == ["--network", "lte"]
+    for group, network, words in (("main", "lto", "did you mean 'lte'"), ("in-time", "lte", "has its own networks")):
+        with pytest.raises(ConfigError, match=words):
+            runner.invoke(cli.app, ["run", group, *options, network], catch_exceptions=False)
+
+
 def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cli.GROUPS, "main", lambda inputs, say: pytest.fail("it was measured"))
+    monkeypatch.setattr(main_job, "measure", lambda inputs, say: pytest.fail("it was measured"))
     with pytest.raises(ConfigError, match="Cannot write"):
         runner.invoke(cli.app, ["run", "main", "--json", str(tmp_path / "no" / "f.json")], catch_exceptions=False)
