@@ -22,7 +22,7 @@ from pipeline.metrics.matching import Score
 from pipeline.network.profiles import profile
 
 GROUPS = {"main": "foveate.bench.main_job", "in-time": "foveate.bench.in_time"}
-"""Every group of figures by the name on the command line; the module that measures it is loaded when it is asked for."""
+"""Every group of figures by its name on the command line, and the module that measures it, loaded when asked for."""
 
 app = typer.Typer(no_args_is_help=True, help="Measure accuracy, latency, throughput and cost.")
 
