@@ -27,7 +27,7 @@ BUSY_ONE_IN = 20
 KBPS = 100.0
 DEADLINE_MS = 1000.0
 """Wide, so that a busy machine is not what the shares of real run and simulation differ by."""
-FRAMES, SHORT_FRAMES = 795, 220
+FRAMES, SHORT_FRAMES = 795, 450
 
 
 def measure(short: bool, say: Callable[[str], None]) -> Mapping[str, float]:

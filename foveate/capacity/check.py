@@ -57,9 +57,12 @@ def check(demand: Demand, workload: Workload, network: str | None, product: Plan
     for _ in range(ROUNDS):
         if not _short(demand, sizing, outcome):
             break
-        sizing = _more(demand, load, way, sizing, outcome)
-        fleet = _fleet(demand, workload, network, product, sizing)
-        outcome = simulate(fleet)
+        more = _more(demand, load, way, sizing, outcome)
+        larger = _fleet(demand, workload, network, product, more)
+        again = simulate(larger)
+        if _shares(more, again) <= _shares(sizing, outcome):
+            break  # it is not for want of servers
+        sizing, fleet, outcome = more, larger, again
     missed = sizing.too_slow or _short(demand, sizing, outcome)
     return Checked(load, formula, sizing, outcome, fleet.cameras, not missed, missed)
 
@@ -82,15 +85,27 @@ def _fleet(demand: Demand, workload: Workload, network: str | None, product: Pla
     )
 
 
+def _shares(sizing: Sizing, outcome: Outcome) -> tuple[float, float]:
+    """Of the frames, the share analysed in time; of the looks that are worth it, the share answered in time."""
+    wanted = 1 - sizing.lambda_edge
+    return outcome.hit_ratio or 0.0, (1 - (outcome.lambda_edge or 0.0)) / wanted if wanted > 0 else 1.0
+
+
 def _short(demand: Demand, sizing: Sizing, outcome: Outcome) -> str:
-    """What misses the target in a simulation; empty where nothing does."""
-    hits, lambda_edge = outcome.hit_ratio or 0.0, outcome.lambda_edge or 0.0
-    if hits < demand.share:
-        return f"the edge nodes: {hits:.1%} of the frames are analysed in time"
-    answered = (1 - lambda_edge) / (1 - sizing.lambda_edge) if sizing.lambda_edge < 1 else 1.0
+    """What misses the target in a simulation, and what mostly held it back; empty where nothing does."""
+    analysed, answered = _shares(sizing, outcome)
+    if analysed < demand.share:
+        why = _mostly(outcome, "carried")
+        return f"the edge nodes are too slow: {analysed:.1%} of the frames are analysed in time{why}."
     if answered < demand.share:
-        return f"the cloud: {answered:.1%} of the looks that are worth it are answered in time"
+        why = _mostly(outcome, "edge_shed") or _mostly(outcome, "edge_timeout")
+        return f"the cloud is too slow: {answered:.1%} of the looks that are worth it are answered in time{why}."
     return ""
+
+
+def _mostly(outcome: Outcome, origin: str) -> str:
+    reasons = outcome.reasons.get(origin, {})
+    return f"; of the others most were {next(iter(reasons))}" if reasons else ""
 
 
 def _more(demand: Demand, load: Load, way: Way, sizing: Sizing, outcome: Outcome) -> Sizing:
