@@ -22,7 +22,8 @@ HOP_MS = 2.0
 class Checked:
     """A sizing for a measured load, and the outcome of its simulation, in which ``cameras`` took part.
 
-    ``formula`` is what the formula alone said; where the simulator missed the target with it, ``sizing`` has more.
+    ``formula`` is what the formula alone said; where the simulator missed the target with it, ``sizing`` is the best of
+    what was tried with more.
     ``met`` is the simulator's verdict; ``missed`` says what is short where it is not.
     """
 
@@ -46,7 +47,7 @@ def way_of(network: str | None) -> Way:
 
 
 def check(demand: Demand, workload: Workload, network: str | None, product: Plan) -> Checked:
-    """Size a fleet and simulate it; where the target is missed, take a tenth more of what is short, and again."""
+    """Size a fleet and simulate it; where the target is missed, take a fifth more of what is short, and again."""
     full_frame_s = product.agent.cameras[0].offload.full_frame_s
     load, way = Load.of(paced(workload, demand.fps), full_frame_s), way_of(network)
     formula = sizing = size(demand, load, way)
@@ -54,15 +55,15 @@ def check(demand: Demand, workload: Workload, network: str | None, product: Plan
         return Checked(load, formula, sizing, None, 0, met=False, missed=sizing.too_slow)
     fleet = _fleet(demand, workload, network, product, sizing)
     outcome = simulate(fleet)
+    more, of_more = sizing, outcome
     for _ in range(ROUNDS):
         if not _short(demand, sizing, outcome):
             break
-        more = _more(demand, load, way, sizing, outcome)
+        more = _more(demand, load, way, more, of_more)
         larger = _fleet(demand, workload, network, product, more)
-        again = simulate(larger)
-        if _shares(more, again) <= _shares(sizing, outcome):
-            break  # it is not for want of servers
-        sizing, fleet, outcome = more, larger, again
+        of_more = simulate(larger)
+        if _shares(more, of_more) > _shares(sizing, outcome):
+            sizing, fleet, outcome = more, larger, of_more
     missed = sizing.too_slow or _short(demand, sizing, outcome)
     return Checked(load, formula, sizing, outcome, fleet.cameras, not missed, missed)
 
@@ -111,7 +112,7 @@ def _mostly(outcome: Outcome, origin: str) -> str:
 def _more(demand: Demand, load: Load, way: Way, sizing: Sizing, outcome: Outcome) -> Sizing:
     nodes, workers = sizing.nodes, sizing.workers
     if (outcome.hit_ratio or 0.0) < demand.share:
-        nodes = min(demand.cameras, nodes + max(1, nodes // 10))
+        nodes = min(demand.cameras, nodes + max(1, nodes // 5))
     else:
-        workers += max(1, workers // 10)
+        workers += max(1, workers // 5)
     return replace(with_counts(demand, load, way, nodes, workers), too_slow=sizing.too_slow)

@@ -89,14 +89,17 @@ class AgentDecisions:
 
 
 class CameraDecisions:
-    """What one camera decides by, and what it remembers for that. Its scene time is that of capture."""
+    """What one camera decides by, and what it remembers for that. Its scene time is that of capture.
+
+    ``full_frame_at_s`` is when it last sent a whole frame; None: it has just begun.
+    """
 
     __slots__ = (
         "_bytes_per_px", "_edge_ms", "_full_frame_at_s", "_hold", "_levers", "_policy", "_sending", "_steer", "agent",
         "expected_bytes", "name", "settings",
     )  # fmt: skip
 
-    def __init__(self, agent: str, name: str, settings: CameraSettings) -> None:
+    def __init__(self, agent: str, name: str, settings: CameraSettings, full_frame_at_s: float | None = None) -> None:
         self.agent, self.name, self.settings = agent, name, settings
         self.expected_bytes: dict[str, float] = {}
         self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
@@ -107,7 +110,7 @@ class CameraDecisions:
         )
         self._edge_ms = FreshEstimate(ESTIMATE_HOLDS_S)
         self._bytes_per_px, self._sending = FIRST_BYTES_PER_PX, True
-        self._full_frame_at_s: float | None = None
+        self._full_frame_at_s = full_frame_at_s
 
     def too_late(self, now_s: float, settle_at_s: float) -> bool:
         """Whether the small model need not begin with a frame that must be settled by ``settle_at_s``."""

@@ -38,7 +38,9 @@ class SimulatedCamera:
     )  # fmt: skip
 
     def __init__(self, camera: NodeCamera, agent: str, margin_s: float, loop: EventLoop, tally: Tally) -> None:
-        self.decisions = CameraDecisions(agent, camera.name, camera.settings)
+        # Cameras that run already do not all search for what was missed in the same moment.
+        searched_at_s = -camera.offset * camera.settings.offload.full_frame_s if camera.offset else None
+        self.decisions = CameraDecisions(agent, camera.name, camera.settings, searched_at_s)
         self._scene, self._margin_s, self._loop, self._tally = camera.scene, margin_s, loop, tally
         began_s = camera.offset * camera.scene.workload.duration_s
         self._begin_s, self._number = -began_s, 0
