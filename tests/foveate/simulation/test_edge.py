@@ -27,11 +27,12 @@ class Fate:
     waits_s: float | None
 
 
+# Moments that are milliseconds apart from each other and from the deadline, whichever frames they belong to.
 fates = st.lists(
     st.builds(
         Fate,
-        st.one_of(st.none(), st.integers(1, 40).map(lambda n: n * 0.011)),
-        st.one_of(st.none(), st.integers(3, 17).map(lambda n: n * 0.0101)),
+        st.one_of(st.none(), st.integers(0, 20).map(lambda n: n * 0.02 + 0.004)),
+        st.one_of(st.none(), st.integers(1, 8).map(lambda n: n * 0.02 + 0.012)),
     ),
     min_size=1,
     max_size=12,
