@@ -47,7 +47,7 @@ class Gate:
         self._sampler = TokenClock(settings.sample_fps)
         self._rate: AdaptiveRate | None = None
         if settings.sampling == "adaptive":
-            self._rate = AdaptiveRate(RateSettings(settings.sample_fps, settings.least_fps))
+            self._rate = AdaptiveRate(RateSettings(settings.sample_fps, settings.sample_fps_least))
         self._size: Size | None = None
         self._change: ChangeDetector | None = None
         self._heard: deque[tuple[float, News]] = deque(maxlen=_AWAITED_TIDINGS)

@@ -33,8 +33,8 @@ class ImageSettings:
 class CameraSettings:
     """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class.
 
-    At most ``sample_fps`` frames per second are analysed; with adaptive ``sampling`` down to ``least_fps`` of them
-    while what is tracked moves slowly.
+    At most ``sample_fps`` frames per second are analysed; with adaptive ``sampling`` down to ``sample_fps_least`` of
+    them while what is tracked moves slowly.
 
     ``deadline_ms`` counts from capture. A file that is read as fast as it can be has no time of its own to be late
     in: its frames wait up to ``patience_ms`` for the cloud instead.
@@ -44,7 +44,7 @@ class CameraSettings:
     capture: CaptureSettings
     title: str = ""
     sample_fps: float = 5.0
-    least_fps: float = 1.0
+    sample_fps_least: float = 1.0
     sampling: Literal["adaptive", "fixed"] = "adaptive"
     change_detection: Literal["adaptive", "uniform"] = "adaptive"
     deadline_ms: float = 200.0

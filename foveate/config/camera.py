@@ -14,6 +14,7 @@ from foveate.config.calibration import CalibrationFile
 from foveate.config.fields import CameraName, Keys, Mask, Roi, Secret, SecretFile, SourceText, key, one_of
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.change import ChangeSettings
+from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.offload import OFFLOAD_KINDS, OffloadSettings
 from pipeline.policies.steering import SteeringSettings
 
@@ -26,6 +27,7 @@ _CANDIDATES = CandidateSettings()
 _OFFLOAD = OffloadSettings()
 _MOSAIC = MosaicSettings()
 _IMAGES = ImageSettings()
+_WAIT = WaitSettings()
 _STEERING = SteeringSettings()
 
 
@@ -155,6 +157,13 @@ class SteeringKeys(Keys):
     )
 
 
+class WaitKeys(Keys):
+    """How long an answer of the larger model is waited for, at the most until the deadline."""
+
+    stretch: float = key(_WAIT.stretch, "In multiples of the 95th percentile of recent round trips", ge=1, le=100)
+    least_ms: float = key(_WAIT.least_ms, "And never shorter than this", ge=0, le=10_000)
+
+
 class CameraKeys(Keys):
     """What can be said of every camera, and in `defaults` for all of them."""
 
@@ -173,7 +182,7 @@ class CameraKeys(Keys):
     sampling: Literal["adaptive", "fixed"] = key(
         _CAMERA.sampling, "Fewer frames while what is tracked moves slowly (adaptive), or always the full rate (fixed)"
     )
-    least_fps: float = key(_CAMERA.least_fps, "Lowest rate of adaptive sampling", gt=0, le=1000)
+    sample_fps_least: float = key(_CAMERA.sample_fps_least, "Lowest rate of adaptive sampling", gt=0, le=1000)
     change_detection: Literal["adaptive", "uniform"] = key(
         _CAMERA.change_detection, "Analyse what changed (adaptive), or every sampled frame (uniform)"
     )
@@ -208,6 +217,7 @@ class CameraKeys(Keys):
     mosaic: MosaicKeys = key(MosaicKeys(), "How crops are packed")
     images: ImageKeys = key(ImageKeys(), "JPEG quality and size of what is sent")
     steering: SteeringKeys = key(SteeringKeys(), "How its share of the cloud is steered")
+    wait: WaitKeys = key(WaitKeys(), "How long an answer of the cloud is waited for")
     route: Literal["auto", "edge"] = key(
         _CAMERA.route, "The cloud may look first where the small model is slower than the whole way (auto), or never"
     )

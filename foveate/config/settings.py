@@ -28,6 +28,7 @@ from pipeline.errors import ConfigError
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.calibration import Calibration
 from pipeline.policies.change import ChangeSettings
+from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
 from pipeline.transport.settings import MqttSettings, TlsSettings
@@ -146,6 +147,7 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         mosaic=_settings(MosaicSettings, camera.mosaic),
         images=_settings(ImageSettings, camera.images),
         steering=_settings(SteeringSettings, camera.steering),
+        wait=_settings(WaitSettings, camera.wait),
         budget=budget_settings(camera.budget),
     )
     return settings if camera.calibration is None else calibrated(settings, _calibration(camera.calibration))
