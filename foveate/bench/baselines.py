@@ -30,8 +30,10 @@ REPLY_BYTES, REPLY_BYTES_PER_BOX = 200, 40
 COAST_S = 5.0
 """So long a baseline that follows objects goes on without an answer about them."""
 
-Fill = Literal["nothing", "hold", "velocity"]
-"""What is answered between answers of the cloud: nothing, the last one, or the last one moved along."""
+Fill = Literal["nothing", "hold", "velocity", "change"]
+"""What is answered between answers of the cloud: nothing, the last one, or the last one moved along; with ``change``
+only up to the newest frame that was wanted, since after that nothing moves.
+"""
 Wants = Callable[[int], bool]
 """Whether a frame is to be sent, asked once about each frame in order that can be sent."""
 
@@ -87,6 +89,7 @@ class _Asking:
     """Until when a question takes its place, when its answer is there, and its frame."""
     waiting: int | None = None
     newest: int = 0
+    wanted_s: float = 0.0
     tracker: Tracker = field(init=False)
     last: Detections = field(default_factory=Detections.none)
 
@@ -118,8 +121,8 @@ class _Asking:
         if self.rules.fill == "nothing":
             return
         found = self.last
-        if self.rules.fill == "velocity":
-            at_s = self.work.captured_s[seq]
+        if self.rules.fill != "hold":
+            at_s = self.wanted_s if self.rules.fill == "change" else self.work.captured_s[seq]
             tracks, seen_at_s = self.tracker.at(at_s)
             found = Detections.none()
             if at_s - seen_at_s <= COAST_S:
@@ -158,8 +161,11 @@ def over_link(work: Work, way: Way, wants: Wants, rules: Rules) -> Played:
     asking = _Asking(work, way, rules)
     for seq, at_s in enumerate(work.captured_s):
         asking.until(at_s)
+        wanted = wants(seq)
+        if wanted:
+            asking.wanted_s = at_s
         asking.fill(seq, at_s)
-        if wants(seq):
+        if wanted:
             asking.take(seq)
             asking.until(at_s)
     asking.until(float("inf"))

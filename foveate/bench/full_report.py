@@ -91,6 +91,8 @@ OVERNIGHT = Extent(
     load_seeds=5,
 )  # fmt: skip
 SAMPLED = (1, 2, 3, 5, 10, 30)
+TRIGGER_FACTORS = (1.0, 4.0, 16.0, 64.0)
+"""Of the tuned threshold."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +143,7 @@ class Bench:
     def trigger_threshold(self) -> float:
         """The static threshold, tuned on the first part of the first clip."""
         work = self.clip(ONE_BY_ONE)
-        return tune(work, TARGET, "velocity", round(LEARN_SHARE * len(work.shown)))
+        return tune(work, TARGET, "change", round(LEARN_SHARE * len(work.shown)))
 
     @cached_property
     def segments(self) -> Segments:
@@ -175,10 +177,10 @@ class Bench:
             for fill, system in (("hold", "B4 every n-th, held"), ("velocity", "B4 every n-th, moved along")):
                 rules = Rules(fill)  # type: ignore[arg-type] # both are fills
                 yield row(system, f"n = {n}", -n, over_link(work, way(free=True), every(n), rules))
-        for factor in (0.5, 1.0, 2.0, 4.0):
+        for factor in TRIGGER_FACTORS:
             trigger = StaticTrigger(work.grey, factor * self.trigger_threshold)
             setting = f"{factor:g} times the threshold"
-            played = over_link(work, way(), trigger, Rules("velocity"))
+            played = over_link(work, way(), trigger, Rules("change"))
             yield row("B5 after Glimpse", setting, -factor, played)
         trigger = SegmentTrigger(work, self.segments)
         yield row("B6 after Reducto", f"target {TARGET:g}", 0, over_link(work, way(), trigger, Rules("hold")))
@@ -207,12 +209,12 @@ class Bench:
 
     def across(self) -> Iterator[tuple[Row, Work]]:
         """The static threshold of each clip on each other one, without a network."""
-        thresholds = {clip.name: tune(self.clip(clip), TARGET, "velocity") for clip in CLIPS}
+        thresholds = {clip.name: tune(self.clip(clip), TARGET, "change") for clip in CLIPS}
         for tuned_on, threshold in thresholds.items():
             for clip in CLIPS:
                 work = self.clip(clip)
                 trigger = StaticTrigger(work.grey, threshold)
-                played = over_link(work, Way(None, None, 0), trigger, Rules("velocity", in_flight=None))
+                played = over_link(work, Way(None, None, 0), trigger, Rules("change", in_flight=None))
                 yield Row("across", f"tuned on {tuned_on}", f"{threshold:.4f}", threshold, played), work
 
     def loads(self) -> Iterator[ScheduleRecord]:

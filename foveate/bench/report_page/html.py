@@ -1,4 +1,4 @@
-"""A page as one HTML file: plots and style are inside, nothing is loaded. It follows the reader's light or dark theme."""
+"""A page as one HTML file: plots and style are inside, nothing is loaded. It is light or dark as its reader likes."""
 
 import re
 from collections.abc import Iterable, Mapping

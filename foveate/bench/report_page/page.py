@@ -46,14 +46,14 @@ class Page:
     about: tuple[str, ...]
 
 
-NOTHING = "–"
+NOTHING, MINUS = "–", "−"
 
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number for people; a dash where there is none."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{value:,.{digits}f}"
+    return f"{value:,.{digits}f}".replace("-", MINUS)
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -65,5 +65,5 @@ def interval(value: Interval, *, signed: bool = False) -> str:
     """A value with its interval."""
     sign = "+" if signed else ""
     if not math.isfinite(value.low):
-        return f"{value.value:{sign}.3f}"
-    return f"{value.value:{sign}.3f} [{value.low:{sign}.3f}, {value.high:{sign}.3f}]"
+        return f"{value.value:{sign}.3f}".replace("-", MINUS)
+    return f"{value.value:{sign}.3f} [{value.low:{sign}.3f}, {value.high:{sign}.3f}]".replace("-", MINUS)

@@ -20,8 +20,9 @@ from pipeline.results import Origin
 
 INK, FAINT, GRID, PAPER = "#24292f", "#6a737d", "#d9dee3", "#fdfdfc"
 OURS = "#0b8a83"
-COLOURS = ("#d9772b", "#7b61c2", "#3f7fc1", "#c2506d", "#8c8c3e", "#5d9c59", "#a3694f", "#6f8295", "#b05fb0", "#4aa3b5")
-MARKS = "osD^vPX<>*"
+COLOURS = ("#d9772b", "#7b61c2", "#3f7fc1", "#c2506d", "#8c8c3e", "#5d9c59", "#a3694f", "#6f8295", "#b05fb0", "#4aa3b5",
+           "#9a6a3f")  # fmt: skip
+MARKS = "osD^vPX<>*h"
 ORIGIN_COLOURS = {
     Origin.FUSED: OURS, Origin.CLOUD: "#5d9c59", Origin.CARRIED: "#b9c3cc", Origin.EDGE: "#3f7fc1",
     Origin.EDGE_TIMEOUT: "#d9772b", Origin.EDGE_SHED: "#c2506d",
@@ -46,30 +47,39 @@ def drawn(draw: Callable[[Figure], None], width: float = 9.0, height: float = 4.
 
 
 def pareto(found: Sequence[System]) -> bytes:
-    """Bytes against streaming F1: every rate of every system, and the front of all."""
-    return drawn(lambda figure: _pareto(figure.subplots(), found), height=5.2)
+    """Bytes against streaming F1: every rate of every system, and the front of all; once more where it is close."""
+
+    def draw(figure: Figure) -> None:
+        whole, close = figure.subplots(1, 2, width_ratios=(1, 1.15))
+        for axes in (whole, close):
+            _pareto(axes, found)
+        whole.set_xscale("symlog", linthresh=10, linscale=0.5)
+        whole.set_xticks([0, 10, 100, 1000], ["0", "10", "100", "1,000"])
+        whole.set_xlim(left=-1.5)
+        whole.set_title("all")
+        most, ours = 2.2 * max(s.kbps for s in found if s.head.system == FULL), full(found).sf1.value
+        close.set_xlim(-0.03 * most, most)
+        close.set_ylim(ours - 0.08, min(1.0, ours + 0.03))
+        close.set_title("near Foveate")
+        whole.set_ylabel("streaming F1 by the deadline")
+        figure.supxlabel("uplink, kbit/s at the socket", fontsize=10)
+        handles, labels = whole.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+
+    return drawn(draw, height=5.6)
 
 
 def _pareto(axes: Axes, found: Sequence[System]) -> None:
-    names = [name for name in dict.fromkeys(s.head.system for s in found) if name != FULL]
     shown = [s for s in found if s.head.group == "systems"]
+    names = [name for name in dict.fromkeys(s.head.system for s in shown) if name != FULL]
     for name, colour, mark in zip(names, COLOURS, MARKS, strict=False):
-        points = [(s.kbps, s.sf1.value) for s in shown if s.head.system == name]
-        if points:
-            _curve(axes, points, name, colour, mark)
-    points = [(s.kbps, s.sf1.value) for s in shown if s.head.system == FULL]
-    _curve(axes, points, FULL, OURS, "o", strong=True)
+        _curve(axes, [(s.kbps, s.sf1.value) for s in shown if s.head.system == name], name, colour, mark)
+    _curve(axes, [(s.kbps, s.sf1.value) for s in shown if s.head.system == FULL], FULL, OURS, "o", strong=True)
     ours = full(found)
-    low, high = ours.sf1.low, ours.sf1.high
-    if np.isfinite(low):
-        axes.plot([ours.kbps] * 2, [low, high], color=OURS, linewidth=1.2)
+    if np.isfinite(ours.sf1.low):
+        axes.plot([ours.kbps] * 2, [ours.sf1.low, ours.sf1.high], color=OURS, linewidth=1.2)
     best = front([(s.kbps, s.sf1.value) for s in shown])
     axes.step(*zip(*best, strict=True), where="post", color=FAINT, linewidth=0.8, linestyle=":", label="front of all")
-    axes.set_xscale("symlog", linthresh=5, linscale=0.4)
-    axes.set_xlim(left=-0.8)
-    axes.set_xlabel("uplink, kbit/s at the socket (0 and then logarithmic)")
-    axes.set_ylabel("streaming F1 by the deadline")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9)
 
 
 def _curve(
@@ -186,13 +196,22 @@ def across(found: Sequence[System]) -> bytes:
         )
         for axes, (title, measure) in zip(figure.subplots(1, 2), measures, strict=True):
             values = np.array([[measure(cells[name, clip]) for clip in clips] for name in tuned])
-            axes.imshow(values, cmap="GnBu", vmin=0, vmax=1.4, aspect="auto")
+            axes.pcolormesh(values, cmap="GnBu", vmin=0, vmax=1.4, edgecolors=PAPER, linewidth=1)
+            axes.invert_yaxis()
             axes.grid(visible=False)
-            axes.set_xticks(range(len(clips)), clips)
-            axes.set_yticks(range(len(tuned)), tuned)
+            axes.set_xticks(np.arange(len(clips)) + 0.5, clips)
+            axes.set_yticks(np.arange(len(tuned)) + 0.5, tuned)
             axes.tick_params(colors=INK, length=0)
             axes.set_title(title)
             for (row, column), value in np.ndenumerate(values):
-                axes.text(column, row, f"{value:.2f}", ha="center", va="center", color="#10222b", fontweight="bold")
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{value:.2f}",
+                    ha="center",
+                    va="center",
+                    color="#10222b",
+                    fontweight="bold",
+                )
 
     return drawn(draw, height=2.8)

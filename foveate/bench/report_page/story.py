@@ -90,11 +90,11 @@ def tell(evidence: Evidence) -> Page:
 
 def _facts(cell: Cell, found: Sequence[System], cells: dict[Cell, list[System]]) -> list[tuple[str, str]]:
     ours, alone = tables.full(found), edge_alone(found)
-    up = f"{number(ours.kbps, 0)} kbit/s: {percent(ours.share_of_jpeg)} of JPEG, {percent(ours.share_of_h264, 0)} of H.264"
+    shares = f"{percent(ours.share_of_jpeg)} of JPEG, {percent(ours.share_of_h264, 0)} of H.264"
     p50, p99 = (number(quantile(ours.latency_ms, share), 0) for share in (0.5, 0.99))
     facts = [
         (f"streaming F1, {name_of(cell)}", interval(ours.sf1)),
-        ("uplink", up),
+        ("uplink", f"{number(ours.kbps, 0)} kbit/s: {shares}"),
         ("P50 / P99 of an answer", f"{p50} / {p99} ms"),
         ("in time, of all frames", percent(ours.hits(cloud=False) + ours.hits(cloud=True))),
     ]
@@ -118,8 +118,8 @@ def _bytes(cell: Cell, found: Sequence[System]) -> Section:
     caption = f"Bytes against streaming F1, {name_of(cell)}."
     plots = (Figure(slug("pareto", cell), caption),)
     found = [system for system in found if system.head.group == "systems"]
-    of_all = tables.table_of_systems(found)
-    return Section(f"Bytes and accuracy: {name_of(cell)}", (text,), plots, (tables.table_of_rivals(found), of_all))
+    both = tables.table_of_rivals(found), tables.table_of_systems(found)
+    return Section(f"Bytes and accuracy: {name_of(cell)}", (text,), plots, both)
 
 
 def _parts(cell: Cell, found: Sequence[System]) -> Section:

@@ -25,7 +25,7 @@ def full(found: Sequence[System]) -> System:
 def table_of_systems(found: Sequence[System]) -> Table:
     """Every system at every rate: bytes and scores."""
     ours, rows, strong = full(found), [], set[int]()
-    for system in found:
+    for system in sorted(found, key=lambda system: system.head.system != FULL):
         if system is ours:
             strong.add(len(rows))
         rows.append(
@@ -52,46 +52,54 @@ def table_of_systems(found: Sequence[System]) -> Table:
 
 
 def table_of_rivals(found: Sequence[System]) -> Table:
-    """Each rival at the product's bytes, and its bytes at the product's score, between its measured rates."""
+    """Each rival at the product's bytes, at each of the product's rates, and its bytes at the product's score."""
     ours = full(found)
+    rates = sorted((s for s in found if s.head.system == FULL), key=lambda system: system.kbps)
+    rows = []
+    for name, curve in _curves(found).items():
+        at_rates = [_at_equal_bytes(curve, rate) for rate in rates]
+        cost = least_cost(curve, ours.sf1.value)
+        best = max(score for _, score in curve)
+        cost_text = f"never (at most {best:.3f})" if cost is None else number(cost, 1)
+        ratio = NOTHING if cost is None else number(cost / ours.kbps, 2)
+        rows.append((name, *at_rates, cost_text, ratio))
+    header = (
+        "rival",
+        *(f"at {number(rate.kbps, 0)} kbit/s: Foveate {rate.sf1.value:.3f}" for rate in rates),
+        f"its kbit/s for {ours.sf1.value:.3f}",
+        f"times {number(ours.kbps, 0)} kbit/s",
+    )
+    note = (
+        "Streaming F1 of the rival at the bytes of each of Foveate's rates, and whether Foveate is ahead or behind."
+        " Between measured rates by straight lines; nothing is extended past them: below its least rate a rival cannot"
+        " be compared at equal bytes, past its highest it keeps its best score."
+    )
+    return Table("Against each rival at equal bytes, and at equal streaming F1", header, tuple(rows), note)
+
+
+def _curves(found: Sequence[System]) -> dict[str, list[tuple[float, float]]]:
+    """(kbit/s, streaming F1) of the rivals' rates by name."""
     curves: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for system in found:
         if system.head.group == "systems" and system.head.system != FULL:
             curves[system.head.system].append((system.kbps, system.sf1.value))
     edge_alone = max(curves.get(EDGE, []), key=lambda point: point[1], default=None)
-    rows = []
-    for name, curve in sorted(curves.items()):
-        if name in FROM_NOTHING and edge_alone is not None:
-            curve.append(edge_alone)
-        rows.append((name, *_against(curve, ours.kbps, ours.sf1.value)))
-    title = f"Foveate ({number(ours.kbps, 1)} kbit/s, sF1 {number(ours.sf1.value)}) against each"
-    header = ("rival", "its sF1 at equal bytes", "its kbit/s at equal sF1", "times the bytes", "Foveate is")
-    return Table(title, header, tuple(rows), "Between measured rates by straight lines; nothing is extended past them.")
+    if edge_alone is not None:
+        for name in set(FROM_NOTHING) & curves.keys():
+            curves[name].append(edge_alone)
+    return dict(sorted(curves.items()))
 
 
-def _against(curve: Sequence[tuple[float, float]], kbps: float, sf1: float) -> tuple[str, str, str, str]:
+def _at_equal_bytes(curve: Sequence[tuple[float, float]], ours: System) -> str:
     least, most = min(x for x, _ in curve), max(x for x, _ in curve)
-    best = max(y for _, y in curve)
-    if least > kbps:
-        at_equal, text = None, f"needs {number(least, 0)} kbit/s or more"
-    else:
-        at_equal = value_at(curve, kbps) if kbps <= most else best
-        text = number(at_equal) + ("" if kbps <= most else f" at {number(most, 1)} kbit/s")
-    cost = least_cost(curve, sf1)
-    cost_text = f"never (at most {best:.3f})" if cost is None else number(cost, 1)
-    ratio = NOTHING if cost is None or kbps == 0 else f"{cost / kbps:,.2f}"
-    return text, cost_text, ratio, _verdict(at_equal, cost, kbps, sf1)
-
-
-def _verdict(at_equal: float | None, cost: float | None, kbps: float, sf1: float) -> str:
-    if at_equal is not None:
-        difference = sf1 - at_equal
-        if abs(difference) < EVEN:
-            return "even"
-        return f"{'ahead' if difference > 0 else 'behind'} by {abs(difference):.3f}"
-    if cost is None:
-        return "ahead in both"
-    return f"{'ahead' if cost > kbps else 'behind'} in bytes"
+    if least > ours.kbps:
+        cost = least_cost(curve, ours.sf1.value)
+        return "ahead: never there" if cost is None else f"ahead: {cost / max(ours.kbps, 1e-9):,.0f} times the bytes"
+    theirs = value_at(curve, ours.kbps) if ours.kbps <= most else max(y for _, y in curve)
+    difference = ours.sf1.value - (theirs or 0.0)
+    if abs(difference) < EVEN:
+        return f"even: {theirs:.3f}"
+    return f"{'ahead' if difference > 0 else 'behind'} by {abs(difference):.3f}: {theirs:.3f}"
 
 
 def table_of_parts(found: Sequence[System]) -> Table:

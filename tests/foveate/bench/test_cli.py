@@ -10,6 +10,7 @@ from foveate.bench import cli, main_job
 from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report
 from pipeline.errors import ConfigError
+from tests.support.bench_records import write_evidence
 from tests.support.records import Box, result, write_record, write_truth
 
 LEFT: Box = (0, 0, 50, 100)
@@ -104,3 +105,48 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
     monkeypatch.setattr(main_job, "measure", lambda inputs, say: pytest.fail("it was measured"))
     with pytest.raises(ConfigError, match="Cannot write"):
         runner.invoke(cli.app, ["run", "main", "--json", str(tmp_path / "no" / "f.json")], catch_exceptions=False)
+
+
+def test_all_without_matplotlib_says_what_to_install_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cli.full_report, "measure", lambda *_: pytest.fail("it was measured"))
+    with pytest.raises(ConfigError, match=r"pip install 'foveate\[bench\]'") as caught:
+        runner.invoke(cli.app, ["all", "--out", str(tmp_path / "r")], catch_exceptions=False)
+    assert caught.value.exit_code == 2
+    assert not (tmp_path / "r").exists()
+
+
+def test_all_into_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.full_report, "measure", lambda *_: pytest.fail("it was measured"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="Cannot write to .*--out"):
+        runner.invoke(cli.app, ["all", "--out", str(tmp_path / "file" / "r")], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("options", "extent"), [(["--short"], full_report.SHORT), ([], full_report.OVERNIGHT)])
+def test_all_measures_and_then_makes_the_report_of_the_records(
+    options: list[str], extent: full_report.Extent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[full_report.Extent] = []
+
+    def measure(raw: Path, asked_for: full_report.Extent, about: object, say: object) -> None:
+        asked.append(asked_for)
+        write_evidence(raw)
+
+    monkeypatch.setattr(cli.full_report, "measure", measure)
+    done = runner.invoke(cli.app, ["all", "--out", str(tmp_path), *options], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert asked == [extent]
+    assert "Foveate, compared" in (tmp_path / "report.html").read_text()
+    assert str(tmp_path / "report.md") in done.stdout.replace("\n", "")
+
+
+def test_all_can_make_the_pages_anew_without_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.full_report, "measure", lambda *_: pytest.fail("it was measured"))
+    write_evidence(tmp_path / "raw")
+    runner.invoke(cli.app, ["all", "--out", str(tmp_path), "--redraw"], catch_exceptions=False)
+    assert (tmp_path / "report.md").is_file()
