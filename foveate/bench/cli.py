@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foveate.bench import full_report, main_job
+from foveate.bench import main_job
 from foveate.bench.accuracy import Accuracy, accuracy, read_record, read_truth
 from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report, check_writable, command_line, context, write_report
@@ -100,7 +100,9 @@ def all_command(
     """Compare Foveate, its parts and its alternatives on the same frames, and write a report."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ConfigError("The report needs matplotlib for its plots: install it with pip install 'foveate[bench]'.")
-    from foveate.bench.report_page.build import build  # needs what has just been looked for
+    # What follows needs what has just been looked for, and takes a second to load.
+    from foveate.bench import full_report
+    from foveate.bench.report_page.build import build
 
     if not redraw:
         check_folder(out)

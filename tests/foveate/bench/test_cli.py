@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from foveate.bench import cli, main_job
+from foveate.bench import cli, full_report, main_job
 from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report
 from pipeline.errors import ConfigError
@@ -111,7 +111,7 @@ def test_all_without_matplotlib_says_what_to_install_before_anything_is_measured
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(cli.full_report, "measure", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(full_report, "measure", lambda *_: pytest.fail("it was measured"))
     with pytest.raises(ConfigError, match=r"pip install 'foveate\[bench\]'") as caught:
         runner.invoke(cli.app, ["all", "--out", str(tmp_path / "r")], catch_exceptions=False)
     assert caught.value.exit_code == 2
@@ -121,9 +121,9 @@ def test_all_without_matplotlib_says_what_to_install_before_anything_is_measured
 def test_all_into_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.full_report, "measure", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(full_report, "measure", lambda *_: pytest.fail("it was measured"))
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="Cannot write to .*--out"):
+    with pytest.raises(ConfigError, match=r"Cannot write to .*--out"):
         runner.invoke(cli.app, ["all", "--out", str(tmp_path / "file" / "r")], catch_exceptions=False)
 
 
@@ -137,7 +137,7 @@ def test_all_measures_and_then_makes_the_report_of_the_records(
         asked.append(asked_for)
         write_evidence(raw)
 
-    monkeypatch.setattr(cli.full_report, "measure", measure)
+    monkeypatch.setattr(full_report, "measure", measure)
     done = runner.invoke(cli.app, ["all", "--out", str(tmp_path), *options], catch_exceptions=False)
     assert done.exit_code == 0
     assert asked == [extent]
@@ -146,7 +146,7 @@ def test_all_measures_and_then_makes_the_report_of_the_records(
 
 
 def test_all_can_make_the_pages_anew_without_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli.full_report, "measure", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(full_report, "measure", lambda *_: pytest.fail("it was measured"))
     write_evidence(tmp_path / "raw")
     runner.invoke(cli.app, ["all", "--out", str(tmp_path), "--redraw"], catch_exceptions=False)
     assert (tmp_path / "report.md").is_file()
