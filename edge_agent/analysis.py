@@ -24,6 +24,8 @@ time, and the answer says so.
 """
 
 ESTIMATE_HOLDS_S = 1.0
+LATE_SEARCH_S = 1.0
+"""So late may the answer for a whole frame come that nobody waits for."""
 
 _KIND_OF_MODE = {"edge_only": "never", "cloud_only": "always"}
 FIRST_BYTES_PER_PX = 0.06
@@ -203,6 +205,10 @@ class Analysis:
             return
         context.left_alone = None
         started_s = context.tools.clock.now_s()
+        if decision.late:
+            context.settle(frame.key, Origin.EDGE, decision.reason)
+            await self._ask(decision, work, await self._draw(decision, work), started_s + LATE_SEARCH_S)
+            return
         drawn = await self._draw(decision, work)
         timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
         if context.resolver.update(frame.key, reason=decision.reason, timings=timings):

@@ -125,7 +125,10 @@ class Camera:
         # Whoever reads a file as fast as it goes would rather wait than do without the answer.
         likely_ms = None if context.patient else p95_ms
         until = wait(context.tools.clock.now_s(), question.settle_at_s, likely_ms, context.settings.wait)
-        if context.resolver.update(question.key, phase=Phase.ASKED, bytes_up=size_bytes, wait=until):
+        pending = context.resolver.get(question.key)
+        if pending is not None and pending.phase is Phase.SETTLED:
+            context.resolver.update(question.key, bytes_up=size_bytes)  # asked for the tracks alone
+        elif context.resolver.update(question.key, phase=Phase.ASKED, bytes_up=size_bytes, wait=until):
             context.changed.set()
 
     def answered(self, answer: Answer) -> None:

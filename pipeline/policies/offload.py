@@ -1,7 +1,8 @@
 """Which parts of a frame deserve a second look by the larger model, and whether it can come in time."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Literal, Protocol
@@ -102,7 +103,8 @@ Kind = Literal["none", "mosaic", "frame"]
 class OffloadDecision:
     """What to send and why: ``places`` for a mosaic. ``wanted`` is True where a second look could not be had.
 
-    Of the places, ``drawn`` are only there to be learned from.
+    Of the places, ``drawn`` are only there to be learned from. ``late``: the answer cannot come in time and is asked for
+    all the same, for the tracks; nobody waits for it.
     """
 
     kind: Kind
@@ -110,6 +112,7 @@ class OffloadDecision:
     places: tuple[Candidate, ...] = ()
     wanted: bool = False
     drawn: tuple[Candidate, ...] = ()
+    late: bool = False
 
 
 class OffloadPolicy(Protocol):
@@ -145,6 +148,9 @@ class Adaptive:
             hindrance = obstacle(view, "frame")
             if not hindrance:
                 return OffloadDecision("frame", "search_for_missed")
+            if hindrance == "infeasible" and not obstacle(replace(view, remaining_ms=math.inf), "frame"):
+                # What the small model does not see at all must be found also where a whole frame never comes in time.
+                return OffloadDecision("frame", "search_late", late=True)
             # Mosaics would spend every byte as it comes. Where one period does not save up enough they go first again.
             if hindrance == "budget" and view.since_full_frame_s < 2 * period_s:
                 return OffloadDecision("none", "saving_for_full_frame", wanted=True)

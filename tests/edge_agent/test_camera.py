@@ -283,6 +283,17 @@ def test_every_so_often_a_whole_frame_looks_for_what_was_missed() -> None:
     assert [seq for seq, origin in enumerate(made.origins()) if origin == Origin.CLOUD] == [3, 6, 9]
 
 
+def test_where_a_whole_frame_never_comes_in_time_it_is_searched_all_the_same_and_nobody_waits() -> None:
+    cameras = [camera(offload=OffloadSettings(full_frame_s=0.5, least_gain=0.0))]
+    made = run_virtual(play(Pictures(40), deeds=[Deed(frame_s=0.3)], cameras=cameras))
+    assert_sound(made, captured=40)
+    searched = [result for result in made.results() if result.reason == "search_late"]
+    assert searched
+    assert {result.origin for result in searched} == {Origin.EDGE.value}
+    assert all((result.timings_ms.total or 0.0) < 50 for result in searched)
+    assert made.agent.cameras[0].board.counters["late_answers_used"] >= len(searched)
+
+
 def test_edge_only_never_asks_and_cloud_only_asks_with_whole_frames() -> None:
     alone = run_virtual(play(Pictures(5), cameras=[camera(mode="edge_only")]))
     assert alone.cloud is not None

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -106,12 +106,18 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Deed:
-    """What the cloud does with one request or probe: answers after ``delay_s`` (never where None), ``copies`` times."""
+    """What the cloud does with one request or probe: answers after ``delay_s`` (never where None), ``copies`` times.
+
+    ``infer_ms`` is what it says that its model took. ``frame_s`` is how long its model takes for a whole frame, where
+    that is what takes long.
+    """
 
     delay_s: float | None = 0.03
     copies: int = 1
     refused: Refusal | None = None
     sees: bool = True
+    infer_ms: float = 5.0
+    frame_s: float | None = None
 
 
 class Cloud:
@@ -149,6 +155,8 @@ class Cloud:
         assert not isinstance(decoded, BadPayload), decoded.reason
         request, _ = decoded
         self.requests.append(request)
+        if request.kind == "frame" and deed.frame_s is not None:
+            deed = replace(deed, delay_s=deed.frame_s + 0.02, infer_ms=deed.frame_s * 1000)
         self._play(deed, self._reply(message, request, deed))
 
     def _play(self, deed: Deed, reply: Coroutine[Any, Any, None]) -> None:
@@ -184,8 +192,8 @@ class Cloud:
             detections=[] if deed.refused else [self._seen(request, crop.placed[2:], deed) for crop in request.crops],
             queue_ms=1.0,
             batch_wait_ms=0.0,
-            infer_ms=5.0,
-            total_ms=8.0,
+            infer_ms=deed.infer_ms,
+            total_ms=deed.infer_ms + 3.0,
             refused=deed.refused,
         )
         assert message.response_topic is not None

@@ -52,6 +52,15 @@ def test_without_a_candidate_nothing_is_sent_and_nothing_was_wanted() -> None:
     assert (decision.kind, decision.reason, decision.wanted) == ("none", "nothing_uncertain", False)
 
 
+def test_a_whole_frame_that_cannot_come_in_time_is_searched_for_its_tracks_and_nobody_waits() -> None:
+    due = replace(VIEW, since_full_frame_s=8.0, round_trip_ms={"mosaic": 80.0, "frame": 400.0})
+    decision = POLICY.decide(due)
+    assert (decision.kind, decision.reason, decision.late) == ("frame", "search_late", True)
+    assert POLICY.decide(replace(due, tokens_bytes=100.0)).kind != "frame"
+    assert POLICY.decide(replace(due, reachable=False, unreachable_reason="no_worker")).kind == "none"
+    assert not POLICY.decide(replace(due, round_trip_ms={"mosaic": 80.0, "frame": 80.0})).late
+
+
 @pytest.mark.parametrize(
     ("view", "reason"),
     [
@@ -165,8 +174,8 @@ def test_the_crops_cover_every_chosen_place_with_a_margin_and_lie_in_the_frame(
 
 
 def test_a_slow_whole_frame_does_not_rule_out_a_mosaic() -> None:
-    due = replace(VIEW, since_full_frame_s=8.0, round_trip_ms={"mosaic": 60.0, "frame": 190.0})
-    assert POLICY.decide(due).kind == "mosaic"
+    view = replace(VIEW, round_trip_ms={"mosaic": 60.0, "frame": 190.0})
+    assert POLICY.decide(view).kind == "mosaic"
 
 
 # What a place must bring.
