@@ -103,8 +103,8 @@ Kind = Literal["none", "mosaic", "frame"]
 class OffloadDecision:
     """What to send and why: ``places`` for a mosaic. ``wanted`` is True where a second look could not be had.
 
-    Of the places, ``drawn`` are only there to be learned from. ``late``: the answer cannot come in time and is asked for
-    all the same, for the tracks; nobody waits for it.
+    Of the places, ``drawn`` are only there to be learned from. ``late``: the answer cannot come in time and is asked
+    for all the same, for the tracks; nobody waits for it.
     """
 
     kind: Kind
