@@ -45,8 +45,9 @@ class Way:
     """
 
     def __init__(self, network: Profile | None, times: ServiceTimes | None, seed: int) -> None:
-        links = (None, None) if network is None else network.links(0.0)
-        self._up, self._down = links
+        self._up: Link | None
+        self._down: Link | None
+        self._up, self._down = (None, None) if network is None else network.links(0.0)
         self._times, self._rng = times, Random(seed)
         self._free_s = self.work_s = 0.0
 

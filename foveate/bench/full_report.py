@@ -182,8 +182,8 @@ class Bench:
             setting = f"{factor:g} times the threshold"
             played = over_link(work, way(), trigger, Rules("change"))
             yield row("B5 after Glimpse", setting, -factor, played)
-        trigger = SegmentTrigger(work, self.segments)
-        yield row("B6 after Reducto", f"target {TARGET:g}", 0, over_link(work, way(), trigger, Rules("hold")))
+        played = over_link(work, way(), SegmentTrigger(work, self.segments), Rules("hold"))
+        yield row("B6 after Reducto", f"target {TARGET:g}", 0, played)
         for share in self.extent.oracle_shares if cell.thorough else ():
             played = oracle(work, way(), times, share, SLO_S, MIX_FPS)
             yield row("B9 oracle", f"share {share:g}", share, played)

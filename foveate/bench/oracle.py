@@ -19,9 +19,10 @@ from foveate.bench.baseline_work import Work
 from foveate.bench.baselines import Way
 from foveate.bench.gain import Quota
 from foveate.bench.played import Answer, Played, Sent, socket_bytes
+from foveate.bench.playlist import shown
 from foveate.bench.service_times import ServiceTimes
 from foveate.bench.streaming import State, score_state
-from foveate.bench.virtual import default_camera, shown
+from foveate.bench.virtual import default_camera
 from foveate.calibrate.replay import Looked, Replay, whole_frame
 from pipeline.detections import Detections
 from pipeline.frames import Frame, FrameKey, Image

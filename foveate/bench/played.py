@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from foveate.bench.report_page.records import FrameRecord
+from foveate.bench.report_page.records import FrameRecord, Scores
 from foveate.bench.streaming import Shown, State, newest_in_time, states
 from foveate.bench.virtual import PUBLISH_OVERHEAD_BYTES, SOCKET_OVERHEAD, VirtualRun
 from foveate.models.scoring import Truth
@@ -91,16 +91,16 @@ def records(played: Played, shown: Sequence[Shown], slo_s: float) -> list[FrameR
     questions = {question.seq: question for question in played.sent}
     out = []
     for seq, frame in enumerate(shown):
-        at_s, answer, question, newest = played.captured_s[seq], first.get(seq), questions.get(seq), fresh[seq]
+        at_s, begun, question, newest = played.captured_s[seq], first.get(seq), questions.get(seq), fresh[seq]
         out.append(
             FrameRecord(
                 seq=seq,
                 at_s=at_s,
                 clip=frame.clip.name,
-                origin=None if answer is None else answer.origin,
-                latency_s=None if answer is None else answer.state.published_s - at_s,
-                corrected_s=None if answer is None else last[seq].state.published_s - at_s,
-                cloud=answer is not None and answer.cloud,
+                origin=None if begun is None else begun.origin,
+                latency_s=None if begun is None else begun.state.published_s - at_s,
+                corrected_s=None if begun is None else last[seq].state.published_s - at_s,
+                cloud=begun is not None and begun.cloud,
                 stale_s=None if newest is None else at_s + slo_s - played.captured_s[newest.seq],
                 sent_bytes=0 if question is None else question.size_bytes,
                 sent_at_s=None if question is None else question.at_s,
@@ -117,16 +117,16 @@ def _boxes(state: State | None, frame: Shown) -> BoxArray:
     return frame.cloud[:0] if found is None else found
 
 
-def _scores(strict: State | None, due: State | None, frame: Shown) -> dict[str, tuple[int, int, int]]:
+def _scores(strict: State | None, due: State | None, frame: Shown) -> Scores:
     def counts(state: State | None, truth: Truth | None, least_iou: float = 0.5) -> tuple[int, int, int]:
         reference, ignored = (frame.cloud, None) if truth is None else (truth.xyxy, truth.ignored)
         score = score_frame(_boxes(state, frame), reference, ignored, least_iou)
         return score.true_positives, score.false_positives, score.false_negatives
 
-    return {
-        "d0": counts(strict, frame.truth),
-        "slo": counts(due, frame.truth),
-        "slo_iou30": counts(due, frame.truth, LOOSE_IOU),
-        "d0_agreement": counts(strict, None),
-        "slo_agreement": counts(due, None),
-    }
+    return Scores(
+        d0=counts(strict, frame.truth),
+        slo=counts(due, frame.truth),
+        slo_iou30=counts(due, frame.truth, LOOSE_IOU),
+        d0_agreement=counts(strict, None),
+        slo_agreement=counts(due, None),
+    )

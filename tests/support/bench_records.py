@@ -2,14 +2,16 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from foveate.bench.report_page.records import (
-    SCORES,
+    Counts,
     FrameRecord,
     Run,
     RunHead,
     SceneRecord,
     ScheduleRecord,
+    Scores,
     write_lines,
     write_run,
 )
@@ -17,51 +19,54 @@ from foveate.bench.report_page.records import (
 FRAMES, FPS = 300, 10.0
 
 
-def head(system: str = "Foveate", setting: str = "default", **changes: object) -> RunHead:
+def head(system: str = "Foveate", setting: str = "default", **changes: Any) -> RunHead:
     """The head of a run on ``mix`` over ``lte``."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "group": "systems", "playlist": "mix", "network": "lte", "seed": 0, "slo_s": 0.15, "duration_s": FRAMES / FPS,
         "uplink_bytes": 300_000, "jpeg_bytes": 9_000_000, "h264_bytes": 1_000_000.0, "edge_s": 3.0, "cloud_s": 2.0,
     }  # fmt: skip
-    return RunHead(system=system, setting=setting, **{**values, **changes})  # type: ignore[arg-type] # by name
+    return RunHead(system=system, setting=setting, **{**values, **changes})
 
 
-def frame(seq: int, **changes: object) -> FrameRecord:
+def every_score(counts: Counts) -> Scores:
+    """The same counts by whatever a frame is scored."""
+    return Scores(d0=counts, slo=counts, slo_iou30=counts, d0_agreement=counts, slo_agreement=counts)
+
+
+def frame(seq: int, **changes: Any) -> FrameRecord:
     """A frame that was looked at and answered in time, with one object found and one missed."""
-    score = (1, 0, 1)
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "seq": seq, "at_s": seq / FPS, "clip": "vtest", "origin": "fused", "latency_s": 0.1, "corrected_s": 0.1,
         "cloud": True, "stale_s": 0.3, "sent_bytes": 1000, "sent_at_s": seq / FPS, "found": 1, "true": 2,
-        "scores": dict.fromkeys(SCORES, score),
+        "scores": every_score((1, 0, 1)),
     }  # fmt: skip
-    return FrameRecord(**{**values, **changes})  # type: ignore[arg-type] # by name
+    return FrameRecord(**{**values, **changes})
 
 
-def run(about: RunHead, right: float = 0.9, seed: int = 0, **changes: object) -> Run:
+def run(about: RunHead, right: float = 0.9, seed: int = 0, **changes: Any) -> Run:
     """A run whose objects are found with a probability."""
     rng, frames = Random(f"{seed}/{right}"), []
     for seq in range(FRAMES):
         hits = sum(rng.random() < right for _ in range(4))
         score = (hits, 4 - hits, 4 - hits)
-        scores = dict.fromkeys(SCORES, score)
-        frames.append(frame(seq, scores=scores, found=4, true=4, **changes))
+        frames.append(frame(seq, scores=every_score(score), found=4, true=4, **changes))
     return Run(about, frames)
 
 
 def write_evidence(raw: Path) -> None:
     """A whole folder of records: two networks, one of them with an outage."""
     for network, outages in (("lte", []), ("outage", [(10.0, 20.0)])):
-        where = {"network": network, "outages": outages}
+        where: dict[str, Any] = {"network": network, "outages": outages}
         write_run(raw, run(head(rate=1e9, **where), 0.9))
         write_run(raw, run(head(rate=1e9, seed=1, **where), 0.9, seed=1))
         write_run(raw, run(head(setting="20 kbit/s", rate=20.0, uplink_bytes=70_000, **where), 0.86))
-        edge = {"uplink_bytes": 0, "cloud_s": 0.0, **where}
-        still = {"origin": "edge", "cloud": False, "stale_s": None, "sent_bytes": 0, "sent_at_s": None}
+        edge: dict[str, Any] = {"uplink_bytes": 0, "cloud_s": 0.0, **where}
+        still: dict[str, Any] = {"origin": "edge", "cloud": False, "stale_s": None, "sent_bytes": 0, "sent_at_s": None}
         write_run(raw, run(head("B1 edge only, fewer frames", "10 fps", rate=10.0, **edge), 0.8, **still))
         write_run(raw, run(head("B8 random", "0.2 share", rate=0.2, uplink_bytes=400_000, **where), 0.84))
         write_run(raw, run(head("B9 oracle", "share 0.1", uplink_bytes=100_000, **where), 0.95))
         write_run(raw, run(head("B9 oracle", "share 0.9", uplink_bytes=900_000, **where), 0.97))
-        late = {"latency_s": 2.0, "corrected_s": 2.0}
+        late: dict[str, Any] = {"latency_s": 2.0, "corrected_s": 2.0}
         write_run(raw, run(head("B2 cloud only, in turn", "every frame", uplink_bytes=9_000_000, **where), 0.1, **late))
         write_run(raw, run(head("late answers dropped", "-", group="ablation", **where), 0.85))
     for clip in ("vtest", "bottle"):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from foveate.bench.report_page import plots, story
+from foveate.bench.report_page import plots, story, tables
 from foveate.bench.report_page.html import as_html
 from foveate.bench.report_page.markdown import as_markdown
 from foveate.bench.report_page.records import Evidence, read_evidence
@@ -32,7 +32,7 @@ def draw_all(evidence: Evidence) -> dict[str, bytes]:
         out[story.slug("pareto", cell)] = plots.pareto(found)
         out[story.slug("parts", cell)] = plots.parts(found)
         out[story.slug("latency", cell)] = plots.latency(story.latency_systems(found))
-        ours = story.tables.full(found)
+        ours = tables.full(found)
         if ours.head.outages:
             out[story.slug("timeline", cell)] = plots.timeline(ours, story.timeline_rivals(found))
     segments, across = story.found_segments(evidence), story.across(evidence)

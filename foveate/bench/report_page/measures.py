@@ -37,7 +37,7 @@ class System:
         out: defaultdict[int, Counts] = defaultdict(lambda: np.zeros(3))
         for frame in self.frames:
             if clip is None or frame.clip == clip:
-                out[int(frame.at_s / SEGMENT_S)] += frame.scores[score]
+                out[int(frame.at_s / SEGMENT_S)] += getattr(frame.scores, score)
         return dict(out)
 
     def f1(self, score: str = "slo", clip: str | None = None) -> float:

@@ -27,7 +27,7 @@ ORIGIN_COLOURS = {
     Origin.FUSED: OURS, Origin.CLOUD: "#5d9c59", Origin.CARRIED: "#b9c3cc", Origin.EDGE: "#3f7fc1",
     Origin.EDGE_TIMEOUT: "#d9772b", Origin.EDGE_SHED: "#c2506d",
 }  # fmt: skip
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "foveate", "font.family": "sans-serif", "font.size": 10,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": FAINT, "axes.titlecolor": INK, "xtick.color": FAINT,
     "ytick.color": FAINT, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": GRID,

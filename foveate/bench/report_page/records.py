@@ -9,9 +9,20 @@ import msgspec
 
 from pipeline.errors import ConfigError
 
-SCORES = ("d0", "slo", "slo_iou30", "d0_agreement", "slo_agreement")
-"""What a frame is scored by: at its capture or by its deadline, at IoU 0.5 or 0.3, against the truth or the larger
-model's sure detections."""
+Counts = tuple[int, int, int]
+"""Right, wrong and missed."""
+
+
+class Scores(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A frame's scores by what is there at its capture (``d0``) or by its deadline (``slo``), at IoU 0.5 or 0.3,
+    against the truth or the larger model's sure detections.
+    """
+
+    d0: Counts = (0, 0, 0)
+    slo: Counts = (0, 0, 0)
+    slo_iou30: Counts = (0, 0, 0)
+    d0_agreement: Counts = (0, 0, 0)
+    slo_agreement: Counts = (0, 0, 0)
 
 
 class RunHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +49,12 @@ class RunHead(msgspec.Struct, frozen=True, kw_only=True):
     outages: list[tuple[float, float]] = []
 
 
-class FrameRecord(msgspec.Struct, frozen=True, kw_only=True):
+class FrameRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A frame: ``at_s`` its capture from the beginning on, and its first answer, None where there was none.
 
     ``latency_s`` and ``corrected_s`` run from its capture to its first and its last answer; ``cloud``: the larger model
     had a part in the first. ``stale_s``: when it was due, how old the newest answer was that the larger model had a
-    part in; None before there is one. ``found`` and ``true`` count objects. ``scores``: right, wrong, missed by
-    the names of ``SCORES``.
+    part in; None before there is one. ``found`` and ``true`` count objects.
     """
 
     seq: int
@@ -59,7 +69,7 @@ class FrameRecord(msgspec.Struct, frozen=True, kw_only=True):
     sent_at_s: float | None
     found: int
     true: int
-    scores: dict[str, tuple[int, int, int]]
+    scores: Scores
 
 
 class SceneRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -150,7 +150,7 @@ def _outage(cell: Cell, found: Sequence[System]) -> Section:
     ours = tables.full(found)
     inside = [f for f in ours.frames if any(start <= f.at_s < end for start, end in ours.head.outages)]
     in_time = sum(f.latency_s is not None and f.latency_s <= ours.head.slo_s + 1e-6 for f in inside)
-    during = np.sum([f.scores["slo"] for f in inside], axis=0) if inside else np.zeros(3)
+    during = np.sum([f.scores.slo for f in inside], axis=0) if inside else np.zeros(3)
     text = (
         f"While there is no link, {in_time} of {len(inside)} frames are answered in time, with a streaming F1 of"
         f" {number(float(f1(during)))}." if inside else "No frame was captured while there was no link."

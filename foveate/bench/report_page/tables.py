@@ -24,7 +24,7 @@ def full(found: Sequence[System]) -> System:
 
 def table_of_systems(found: Sequence[System]) -> Table:
     """Every system at every rate: bytes and scores."""
-    ours, rows, strong = full(found), [], set[int]()
+    ours, rows, strong = full(found), list[tuple[str, ...]](), set[int]()
     for system in sorted(found, key=lambda system: system.head.system != FULL):
         if system is ours:
             strong.add(len(rows))
@@ -135,7 +135,7 @@ def _part(system: System, ours: System) -> tuple[str, ...]:
 
 def table_of_latency(found: Sequence[System]) -> Table:
     """From capture to the answer, to its correction, and how old the larger model's last word is."""
-    rows, strong = [], set[int]()
+    rows, strong = list[tuple[str, ...]](), set[int]()
     for system in found:
         if not len(system.latency_ms):
             continue
@@ -160,7 +160,7 @@ def table_of_loads(records: Sequence[ScheduleRecord]) -> Table:
     groups: defaultdict[tuple[float, str], list[ScheduleRecord]] = defaultdict(list)
     for record in records:
         groups[record.load, record.system].append(record)
-    rows, strong = [], set[int]()
+    rows, strong = list[tuple[str, ...]](), set[int]()
     for (load, name), runs in sorted(groups.items(), key=lambda item: (item[0][0], item[0][1] != FULL, item[0][1])):
         if name == FULL:
             strong.add(len(rows))

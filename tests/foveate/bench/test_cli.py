@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
 def test_all_without_matplotlib_says_what_to_install_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr(full_report, "measure", lambda *_: pytest.fail("it was measured"))
     with pytest.raises(ConfigError, match=r"pip install 'foveate\[bench\]'") as caught:
         runner.invoke(cli.app, ["all", "--out", str(tmp_path / "r")], catch_exceptions=False)

@@ -23,16 +23,16 @@ def played(*answers: Answer, sent: tuple[Sent, ...] = ()) -> Played:
 
 def test_a_frame_is_scored_by_what_is_there_by_its_deadline_and_at_its_capture() -> None:
     found = records(played(answer(0, 0.1, person(0, 0.0))), walking(2, 0.0).shown, SLO_S)
-    assert found[0].scores["slo"] == (1, 0, 0)
-    assert found[0].scores["d0"] == (0, 0, 1)
-    assert found[1].scores["d0"] == (1, 0, 0)
+    assert found[0].scores.slo == (1, 0, 0)
+    assert found[0].scores.d0 == (0, 0, 1)
+    assert found[1].scores.d0 == (1, 0, 0)
     assert found[1].latency_s is None
 
 
 def test_a_box_that_is_somewhat_off_is_right_at_the_lower_overlap_only() -> None:
     found = records(played(answer(0, 0.0, person(0, 0.0) + np.float32(16.0))), walking(1).shown, SLO_S)
-    assert found[0].scores["slo"] == (0, 1, 1)
-    assert found[0].scores["slo_iou30"] == (1, 0, 0)
+    assert found[0].scores.slo == (0, 1, 1)
+    assert found[0].scores.slo_iou30 == (1, 0, 0)
 
 
 def test_staleness_is_the_age_of_the_clouds_last_word_when_a_frame_is_due() -> None:

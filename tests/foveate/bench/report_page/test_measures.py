@@ -1,20 +1,21 @@
 """What is said of a system follows from its frames."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.bench.report_page.measures import System, front, least_cost, quantile, systems, value_at
-from foveate.bench.report_page.records import Run
+from foveate.bench.report_page.records import FrameRecord, Run, Scores
 from tests.support.bench_records import frame, head, run
 
 points = st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1)), min_size=1, max_size=12)
 
 
-def of(*frames: object, **about: object) -> System:
-    return System((Run(head(**about), list(frames)),))  # type: ignore[arg-type] # frames are records
+def of(*frames: FrameRecord, **about: Any) -> System:
+    return System((Run(head(**about), list(frames)),))
 
 
 def test_hits_of_edge_and_cloud_are_apart_and_a_late_or_missing_answer_is_none() -> None:
@@ -41,11 +42,11 @@ def test_a_correction_is_a_later_answer_than_the_first() -> None:
 
 
 def test_f1_is_pooled_over_frames_and_seeds() -> None:
-    one = Run(head(), [frame(0, scores={"slo": (3, 0, 1)})])
-    two = Run(head(seed=1), [frame(0, scores={"slo": (0, 2, 4)})])
+    one = Run(head(), [frame(0, scores=Scores(slo=(3, 0, 1)))])
+    two = Run(head(seed=1), [frame(0, scores=Scores(slo=(0, 2, 4)))])
     system = System((one, two))
     assert system.sf1.value == pytest.approx(2 * 3 / (2 * 3 + 2 + 5))
-    assert system.by_seed == (0.0, pytest.approx(6 / 7))
+    assert list(system.by_seed) == pytest.approx([0.0, 6 / 7])
 
 
 def test_f1_of_a_clip_that_is_not_there_is_no_number() -> None:
