@@ -62,8 +62,10 @@ class WaitingRoom:
         return self._meter.flow(now_s)
 
     def put(self, question: Question, now_s: float) -> Question | None:
-        """Let a question wait; returns the older one of its camera, whose place it takes."""
+        """Let a question wait; returns the older one of its camera, or itself where a newer one waits already."""
         camera = question.key.camera
+        if camera in self._waiting and _order(self._waiting[camera][1]) > _order(question):
+            return question  # of a frame that is asked about late, as the way opens again
         displaced = self.withdraw(camera, now_s)
         kind = question.kind, len(question.jpeg)
         self._added += 1
@@ -104,3 +106,8 @@ class WaitingRoom:
         service = way.service(now_s)
         last = (ticket.deadline_s - (service.alone_s(ticket.kind) or 0.0) for ticket, _ in self._waiting.values())
         return min((moment_s for moment_s in last if moment_s > now_s), default=math.inf)
+
+
+def _order(question: Question) -> tuple[int, int]:
+    """By capture, among the frames of one camera."""
+    return question.key.epoch, question.key.seq

@@ -69,6 +69,15 @@ def test_the_newest_question_of_a_camera_takes_the_place_of_its_older_one() -> N
     assert len(room) == 2
 
 
+def test_a_question_about_an_older_frame_does_not_displace_a_newer_one() -> None:
+    room = WaitingRoom()
+    newer, older = question("hall", seq=2), question("hall", seq=1, due_s=2.0)
+    room.put(newer, 0.0)
+    assert room.put(older, 0.0) is older
+    assert room.first(UNKNOWN, lambda _camera: True) is newer
+    assert len(room) == 1
+
+
 def test_a_camera_that_may_not_send_lets_others_pass() -> None:
     room = WaitingRoom()
     room.put(question("hall", due_s=0.1), 0.0)
