@@ -43,14 +43,16 @@ class Line:
         return max(0.0, self.base_var + 2 * kb * self.cov + kb * kb * self.slope_var)
 
     def aged(self, by_s: float) -> "Line":
-        """The line when some time has passed: it may have changed."""
+        """The line when some time has passed: it may have changed.
+
+        Time takes nothing off a variance, not even where a flatter slope means a lower bound: beside the same
+        covariance a smaller variance is no covariance matrix any more, and the filter would run away.
+        """
         by_s = min(_MOST_DRIFT_S, max(0.0, by_s))
         slope_drift = _SLOPE_DRIFT + _SLOPE_DRIFT_SHARE * self.ms_per_kb
-        return replace(
-            self,
-            base_var=min(_BASE_SD_MS**2, self.base_var + _BASE_DRIFT_MS**2 * by_s),
-            slope_var=min(self._open_slope_var(), self.slope_var + slope_drift**2 * by_s),
-        )
+        base_var = min(_BASE_SD_MS**2, self.base_var + _BASE_DRIFT_MS**2 * by_s)
+        slope_var = min(self._open_slope_var(), self.slope_var + slope_drift**2 * by_s)
+        return replace(self, base_var=max(self.base_var, base_var), slope_var=max(self.slope_var, slope_var))
 
     def _open_slope_var(self) -> float:
         return (_SLOPE_SD + 2 * self.ms_per_kb) ** 2

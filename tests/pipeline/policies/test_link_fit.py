@@ -10,6 +10,10 @@ from pipeline.policies.link_fit import LEAST_MS_PER_KB, LinkFit
 
 sizes = st.floats(0.0, 1e6)
 messages = st.lists(st.tuples(sizes, st.floats(0.0, 1e5), st.floats(0.0, 100.0)), max_size=60)
+alike = st.lists(
+    st.tuples(st.floats(3000.0, 5000.0), st.floats(5.0, 100.0), st.floats(0.0, 0.05)), min_size=20, max_size=100
+)
+"""Messages of much the same size, one soon after another."""
 
 
 def link(base_ms: float, mbit_s: float, size_bytes: float) -> float:
@@ -75,6 +79,26 @@ def test_what_was_known_counts_less_the_longer_nothing_was_sent() -> None:
         fit = fit.add(8000, 60.0 + 5 * (-1) ** number, number / 5)
     soon, later = fit.add(8000, 75.0, 10.0), fit.add(8000, 75.0, 20.0)
     assert fit.delay_ms(8000) < soon.delay_ms(8000) < later.delay_ms(8000) <= 75.0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_busy_way_with_spells_of_queueing_stays_known(seed: int) -> None:
+    """As an agent of 25 cameras sees it, spells of a full queue opening the filter again and again."""
+    rng, fit, now_s = Random(seed), LinkFit(), 0.0
+    for number in range(3000):
+        now_s += rng.expovariate(120)
+        queue_ms = 40.0 if number % 300 > 280 else 0.0
+        size_bytes = rng.uniform(3500, 5000) if number % 50 else 25_000
+        fit = fit.add(size_bytes, link(8, 30, size_bytes) + queue_ms + abs(rng.gauss(0, 3)), now_s)
+        assert 0 <= fit.delay_ms(4000) < 200
+
+
+@given(st.one_of(messages, alike))
+def test_what_is_not_known_of_delay_and_bandwidth_stays_a_covariance_matrix(
+    moves: list[tuple[float, float, float]],
+) -> None:
+    line = fitted(moves).line
+    assert line.cov**2 <= line.base_var * line.slope_var * (1 + 1e-9)
 
 
 @given(messages, sizes, sizes)
