@@ -18,20 +18,19 @@ import foveate.simulation.cli
 from cloud_worker.main import serve
 from edge_agent.capture.address import SourceKind, parse_address
 from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
-from foveate.calibrate.command import calibrate
-from foveate.calibrate.table import Budget
 from foveate.capacity.cli import plan_command
 from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
 from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
-from foveate.outputs import check_apart, console
+from foveate.outputs import check_apart, check_output, console
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
 from foveate.watch import watch
 from pipeline.alerts import Alert
 from pipeline.detectors.threads import default_threads
 from pipeline.errors import ConfigError, FoveateError, SourceError
+from pipeline.network.profiles import in_folder
 from pipeline.results import Result
 
 app = typer.Typer(
@@ -83,7 +82,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     overrides: Overrides = {
         **_broker_keys(broker, port),
         "uplink.uplink_kbps": uplink_kbps,
-        "network.profile": network,
+        "network.profile": None if network is None else in_folder(network, Path.cwd()),
         "network.seed": network_seed,
         "web.port": web_port,
         "web.enabled": False if no_web else None,
@@ -95,6 +94,8 @@ def run(  # noqa: PLR0913 - one parameter per option
         "cameras.publish": publish,
     }
     made = plan(_configuration(sources or [], config, overrides))
+    if network_seed is not None and made.network is None:
+        raise ConfigError("--network-seed is given, but no modelled network: name one with --network.")
     outputs = Outputs(summary, record, open_page)
     check_apart(outputs, [*(sources or []), config or ""])
     _go(made, outputs, verbose)
@@ -146,6 +147,11 @@ def calibrate_command(
     sample_fps: Annotated[float | None, typer.Option(help="Frames analysed per second, at most.")] = None,
 ) -> None:
     """Learn about a camera from a recording: where a second look pays, how to draw crops, what a budget allows."""
+    # Stages of the benchmarks, which no other command needs.
+    from foveate.calibrate.command import calibrate
+    from foveate.calibrate.table import Budget
+
+    check_output(output, source)
     budget = Budget(budget_kbps, deadline_ms, agreement)
     overrides: Overrides = {"cameras.objects": objects or None, "cameras.sample_fps": sample_fps}
     calibrate(source, budget, output, overrides, console())

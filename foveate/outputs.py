@@ -56,6 +56,19 @@ def check_apart(outputs: Outputs, inputs: Iterable[str | Path]) -> None:
             raise ConfigError(f"{path} is {other} and would be overwritten by {what}; name another file.")
 
 
+def check_output(output: Path, source: Path) -> None:
+    """See that a file can be written before minutes of work for it, and is not their source. Raises ConfigError."""
+    if output.exists() and source.exists() and output.samefile(source):
+        raise ConfigError(f"{output} is the source and would be overwritten; name another file.")
+    existed = output.exists()
+    try:
+        output.open("ab").close()
+        if not existed:
+            output.unlink()
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}; name another file.") from error
+
+
 def write_summary(path: Path, result: dict[str, Any]) -> None:
     """Write a summary as JSON. Raises ConfigError."""
     try:

@@ -24,7 +24,7 @@ from edge_agent.settings import Polygon
 from foveate.config.faults import choose, without_credentials
 from foveate.config.polygons import MOST_SIDE_PX, POLYGON_SCHEMA, ROI_SCHEMA, read_mask, read_roi
 from pipeline.errors import ConfigError
-from pipeline.network.profiles import MAHIMAHI, profile
+from pipeline.network.profiles import in_folder, profile
 from pipeline.transport.url import parse_broker_url
 from pipeline.wire.topics import camera_fault, level_fault
 
@@ -106,9 +106,8 @@ def _broker_url(text: str) -> str:
 
 
 def _network(text: str, info: ValidationInfo) -> str:
-    if text.startswith(MAHIMAHI):
-        files = text.removeprefix(MAHIMAHI).split(",")
-        text = MAHIMAHI + ",".join(str(_absolute(Path(file), info)) if file else "" for file in files)
+    if info.context:
+        text = in_folder(text, info.context["folder"])
     try:
         profile(text)
     except ConfigError as error:

@@ -81,6 +81,14 @@ def profile(name: str, seed: int = 0) -> Profile:
     return PROFILES[name](name, seed)
 
 
+def in_folder(name: str, folder: Path) -> str:
+    """The same network, with the files of traces that are named relative to a folder."""
+    if not name.startswith(MAHIMAHI):
+        return name
+    files = name.removeprefix(MAHIMAHI).split(",")
+    return MAHIMAHI + ",".join(str(folder / Path(file).expanduser()) if file else "" for file in files)
+
+
 def _steady(radio: _Radio, name: str, seed: int) -> Profile:
     up, down = constant(radio.up_mbit_s * _MBIT_BYTES), constant(radio.down_mbit_s * _MBIT_BYTES)
     return _profile(radio, name, seed, (up, down))

@@ -1,11 +1,15 @@
 """The command line as such; what the commands do is tested end to end."""
 
 import json
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from cloud_worker.settings import WorkerSettings
+from foveate.plan import NetworkSettings, Plan
 from pipeline.policies.budgets import SEGMENT_STAGES, STAGE_SEGMENTS
 from pipeline.policies.restraint import Action
 from pipeline.results import Origin
@@ -47,6 +51,51 @@ def test_a_schema_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch, c
     assert command(monkeypatch, "schema", "event") == 2
     said = capfd.readouterr().err
     assert said == "foveate: there is no schema of 'event': there is one of result and one of alert.\n"
+
+
+def test_a_seed_without_a_modelled_network_is_wrong_use(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:
+    assert command(monkeypatch, "run", "synthetic:", "--network-seed", "3") == 2
+    assert "name one with --network" in capfd.readouterr().err
+
+
+def test_a_typed_trace_is_relative_to_where_it_is_typed(
+    monkeypatch: pytest.MonkeyPatch, capfd: Words, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "up").write_text("1\n")
+    file = tmp_path / "elsewhere" / "foveate.yaml"
+    file.write_text("cameras: [{source: 'synthetic:'}]")
+    monkeypatch.chdir(tmp_path)
+    plans: list[Plan] = []
+    monkeypatch.setattr("foveate.cli._go", lambda made, *_: plans.append(made))
+    assert command(monkeypatch, "run", "-c", str(file), "--network", "mahimahi:up") == 0, capfd.readouterr().err
+    assert [made.network for made in plans] == [NetworkSettings(f"mahimahi:{tmp_path}/up")]
+
+
+def test_a_calibration_that_could_not_be_kept_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, capfd: Words, tmp_path: Path
+) -> None:
+    clip = tmp_path / "clip.mp4"
+    clip.write_bytes(b"moving")
+    for output, fault in ((tmp_path, "cannot be written"), (clip, "would be overwritten")):
+        assert command(monkeypatch, "calibrate", str(clip), "-o", str(output)) == 2
+        said = capfd.readouterr().err
+        assert fault in said
+        assert said.count("\n") == 1
+    assert clip.read_bytes() == b"moving"
+
+
+def test_a_run_does_not_load_what_only_measures() -> None:
+    script = "import sys, foveate.cli; print(*(name for name in sys.modules if name.startswith('foveate.')))"
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert "foveate.run" in loaded
+    for part in (
+        "foveate.bench.full_report",
+        "foveate.bench.virtual",
+        "foveate.bench.report_page",
+        "foveate.calibrate",
+    ):
+        assert part not in loaded, part
 
 
 def test_a_last_port_leaves_the_second_listener_where_it_was(monkeypatch: pytest.MonkeyPatch, capfd: Words) -> None:

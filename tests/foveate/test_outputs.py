@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from foveate.outputs import PatientStream, check_apart, write_summary
+from foveate.outputs import PatientStream, check_apart, check_output, write_summary
 from foveate.plan import Outputs
 from pipeline.errors import ConfigError
 
@@ -38,6 +38,21 @@ def test_a_source_is_never_written_over(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="would be overwritten"):
             check_apart(outputs, [str(clip)])
     assert clip.read_bytes() == b"moving"
+
+
+def test_what_minutes_of_work_are_for_can_be_written_and_is_not_their_source(tmp_path: Path) -> None:
+    clip, old, new = tmp_path / "clip.mp4", tmp_path / "old.json", tmp_path / "new.json"
+    clip.write_bytes(b"moving")
+    old.write_text("kept")
+    check_output(old, clip)
+    check_output(new, clip)
+    assert old.read_text() == "kept"
+    assert not new.exists()
+    with pytest.raises(ConfigError, match="would be overwritten"):
+        check_output(tmp_path / "." / "clip.mp4", clip)
+    for unwritable in (tmp_path, tmp_path / "absent" / "new.json"):
+        with pytest.raises(ConfigError, match="cannot be written: .*; name another"):
+            check_output(unwritable, clip)
 
 
 def test_record_and_summary_are_two_files(tmp_path: Path) -> None:
