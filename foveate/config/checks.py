@@ -7,6 +7,7 @@ from foveate.config.camera import CameraKeys
 from foveate.config.faults import Fault, Loc
 from foveate.config.models import BrokerKeys, Configuration, WebKeys
 from pipeline.errors import ConfigError
+from pipeline.policies.restraint import Action
 from pipeline.transport.url import parse_broker_url
 
 
@@ -23,6 +24,8 @@ def cross_faults(configuration: Configuration) -> Iterator[Fault]:
     yield from _camera(("defaults",), configuration.defaults, margin_ms)
     for number, camera in enumerate(configuration.cameras):
         yield from _camera(("cameras", number), camera, margin_ms)
+    if configuration.models.edge_light is None:
+        yield from _light_model(configuration)
 
 
 def _repeated(names: list[str], *loc: str) -> Iterator[Fault]:
@@ -96,6 +99,18 @@ def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:
         if least > most:
             yield Fault((*loc, *names[:-1]), f"is {least:g}", f"it must be at most {names[-1]}, {most:g}")
     yield from _mosaic((*loc, "mosaic"), camera)
+
+
+def _light_model(configuration: Configuration) -> Iterator[Fault]:
+    cameras = [(("cameras", number), camera) for number, camera in enumerate(configuration.cameras)]
+    for loc, camera in [(("defaults",), configuration.defaults), *cameras]:
+        for segment, actions in camera.budget.actions:
+            if Action.LIGHT_MODEL in actions:
+                yield Fault(
+                    (*loc, "budget", "actions", segment),
+                    "names light_model, but there is none",
+                    "add models.edge_light",
+                )
 
 
 def _mosaic(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:

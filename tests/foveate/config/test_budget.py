@@ -22,7 +22,8 @@ def read(tmp_path: Path, text: str) -> Configuration:
 
 
 def budget(tmp_path: Path, text: str) -> BudgetSettings:
-    return agent_settings(read(tmp_path, f"defaults: {{budget: {{{text}}}}}")).cameras[0].budget
+    light = "models: {edge_light: {}}\n"
+    return agent_settings(read(tmp_path, f"{light}defaults: {{budget: {{{text}}}}}")).cameras[0].budget
 
 
 def test_without_a_word_the_budgets_are_those_of_the_settings_and_nothing_acts(tmp_path: Path) -> None:
@@ -49,6 +50,16 @@ def test_every_key_of_a_budget_reaches_its_settings(tmp_path: Path) -> None:
     assert (made.sla.share, made.sla.within_ms) == (0.9, 100)
     assert (made.window_s, made.least_samples, made.sustained_s, made.clear_share) == (20, 10, 2, 0.7)
     assert (made.dwell_s, made.least_sample_fps) == (8, 2)
+
+
+def test_a_lighter_model_that_a_budget_asks_for_must_be_there(tmp_path: Path) -> None:
+    wish = "defaults: {budget: {actions: {edge: [lower_sample_rate, light_model]}}}"
+    with pytest.raises(
+        ConfigError, match=r"actions\.edge names light_model, .*line 2\); add models\.edge_light"
+    ) as caught:
+        read(tmp_path, wish)
+    assert str(caught.value).count("\n") == 0
+    read(tmp_path, f"{wish}\nmodels: {{edge_light: {{}}}}")
 
 
 @pytest.mark.parametrize(
