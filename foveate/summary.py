@@ -24,7 +24,7 @@ def summary(
     record_fault: str = "",
     network: NetworkSettings | None = None,
 ) -> dict[str, Any]:
-    """The summary of a run; see design.md section 7. Durations in milliseconds, sizes in bytes.
+    """The summary of a run, as ``--summary`` writes it. Durations in milliseconds, sizes in bytes.
 
     ``counters`` are the agent's; ``record_fault`` says why the record file lacks results;
     ``network`` is the modelled one, if there was one.
