@@ -19,7 +19,7 @@ from edge_agent.lessons import Lessons
 from edge_agent.levers import Levers
 from edge_agent.output import Output
 from edge_agent.questions import Answer, Question
-from edge_agent.resolve import Phase, Resolver
+from edge_agent.resolve import Pending, Phase, Resolver
 from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
 from edge_agent.steer import Steer
@@ -138,7 +138,7 @@ class Camera:
         if pending is None:
             self._late(answer)
             return
-        self._correct(answer)
+        self._correct(answer, pending)
         known = with_answer(pending, answer)
         context.resolver.update(key, timings=known.timings, cloud_model=known.cloud_model)
         context.settle(key, known.origin, pending.reason)
@@ -149,13 +149,13 @@ class Camera:
         cloud = Timings(network=answer.network_ms, cloud_queue=reply.queue_ms, cloud_infer=reply.infer_ms)
         context.board.late_answer(cloud, now_s)
         published = context.recent.useful(answer.question.key, now_s, patient=context.patient)
-        used = published is not None and self._correct(answer)
+        used = published is not None and self._correct(answer, published.pending)
         context.board.counters["late_answers_used" if used else "late_answers_dropped"] += 1
         if used and published is not None and context.settings.revisions:
             context.recent.revise(replace(with_answer(published.pending, answer), ready_at_s=now_s))
             context.changed.set()
 
-    def _correct(self, answer: Answer) -> bool:
+    def _correct(self, answer: Answer, pending: Pending) -> bool:
         """Redo the frame's step of the tracker with what the cloud saw; replays the frames since. False where it has
         no effect.
         """
@@ -170,7 +170,7 @@ class Camera:
         looked_at = regions_xyxy(Layout(size, question.crops))
         cloud = context.wanted(merge_crops(parts, looked_at))
         before, whole = analysed_answer(entry, size, context.settings.tracker), question.kind == "frame"
-        if whole:
+        if whole and pending.edge_model is not None:
             context.steer.compared(before, cloud.select(cloud.score >= context.tools.sure_score))
         seen = fuse(entry.seen.detections, cloud, looked_at, context.tools.sure_score)
         used = context.tracker.correct(question.key.seq, seen)
@@ -183,7 +183,9 @@ class Camera:
 
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
         """The cloud will not answer: the edge's own answer is final."""
-        self._context.settle(key, Origin.EDGE_SHED if shed else Origin.EDGE, reason)
+        pending = self._context.resolver.get(key)
+        if pending is not None and pending.phase is not Phase.SETTLED:  # else it was asked for the tracks alone
+            self._context.settle(key, Origin.EDGE_SHED if shed else Origin.EDGE, reason)
 
     def reopened(self) -> None:
         """The way to the cloud is open again: wake whoever catches up."""

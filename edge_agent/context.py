@@ -131,7 +131,10 @@ class Context:
         self.tracker = new_tracker(self.settings, stills=self.stills)
 
     def settle(self, key: FrameKey, origin: Origin, reason: str) -> None:
-        """Nothing better will come for this frame: let it go out."""
+        """Nothing better will come for this frame: let it go out. The edge answers only where it has looked."""
+        pending = self.resolver.get(key)
+        if pending is not None and not pending.edge_model and origin not in (Origin.CLOUD, Origin.FUSED):
+            origin = Origin.CARRIED
         phase = Phase.CARRIED if origin is Origin.CARRIED else Phase.SETTLED
         now_s = self.tools.clock.now_s()
         if self.resolver.update(key, phase=phase, origin=origin, reason=reason, ready_at_s=now_s):

@@ -50,7 +50,7 @@ class Output:
         result = answers.build(pending, self._detections(pending), stamp, final=final)
         context.board.ledger.final(pending.key, pending.origin)
         context.board.published(result, now_s, accepted=pending.accepted)
-        if pending.origin is not Origin.CARRIED:
+        if pending.origin is not Origin.CARRIED or pending.bytes_up:
             context.recent.add(Published(pending, result, now_s))
         self._show(pending, result)
         context.tools.outlet.record(result)

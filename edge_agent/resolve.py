@@ -19,7 +19,7 @@ class Phase(StrEnum):
 
     CARRIED = "carried"  # will not be analysed
     ANALYSING = "analysing"  # waits for the small model, or is in it
-    LOOKED = "looked"  # the small model has answered, the larger one has not been asked yet
+    LOOKED = "looked"  # the small model has answered, or is left out; the larger one has not been asked yet
     ASKED = "asked"  # the question to the larger model is on its way
     SETTLED = "settled"  # nothing better will come
 
@@ -87,6 +87,11 @@ class Resolver:
     def get(self, key: FrameKey) -> Pending | None:
         return self._pending.get(key)
 
+    @property
+    def asking(self) -> bool:
+        """Whether a frame waits for the cloud, or may be about to ask."""
+        return any(pending.phase in (Phase.LOOKED, Phase.ASKED) for pending in self._pending.values())
+
     def admit(self, pending: Pending) -> None:
         """Take in a frame; later than all before it."""
         self._frames.append(pending.key)
@@ -130,10 +135,13 @@ class Resolver:
 
 
 def _by_the_clock(pending: Pending) -> Pending:
-    """The answer at the deadline: the edge's, or the tracks' where not even the small model was in time."""
+    """The answer at the deadline: the edge's, or the tracks' where the small model has not looked, or not in time."""
+    origin, reason = Origin.CARRIED, "edge_late"
     if pending.phase is Phase.LOOKED:
-        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_SHED, reason="not_asked_in_time")
-    if pending.phase is Phase.ASKED:
+        origin, reason = Origin.EDGE_SHED, "not_asked_in_time"
+    elif pending.phase is Phase.ASKED:
         bound = Bound.DEADLINE if pending.wait is None else pending.wait.bound
-        return replace(pending, phase=Phase.SETTLED, origin=Origin.EDGE_TIMEOUT, reason=bound.value)
-    return replace(pending, phase=Phase.SETTLED, origin=Origin.CARRIED, reason="edge_late")
+        origin, reason = Origin.EDGE_TIMEOUT, bound.value
+    if pending.edge_model is None:
+        origin = Origin.CARRIED
+    return replace(pending, phase=Phase.SETTLED, origin=origin, reason=reason)

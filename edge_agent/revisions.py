@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from edge_agent.questions import NO_WAY
 from edge_agent.resolve import Pending
 from pipeline.frames import FrameKey
-from pipeline.policies.fallback import LATE_WITHIN_S, still_useful
-from pipeline.results import Origin, Result
+from pipeline.policies.fallback import LATE_WITHIN_S, Bound, still_useful
+from pipeline.results import Result
 
 MOST = 64
+_UNANSWERED = frozenset(bound.value for bound in Bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,4 +70,4 @@ class RecentResults:
 
 def open_to_revision(pending: Pending) -> bool:
     """Whether a late answer may still come: the question is out, or will be asked should the way open again."""
-    return pending.origin is Origin.EDGE_TIMEOUT or pending.reason in NO_WAY
+    return pending.reason in _UNANSWERED or pending.reason in NO_WAY

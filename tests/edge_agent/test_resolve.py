@@ -25,6 +25,7 @@ def pending(seq: int, captured_at_s: float, phase: Phase) -> Pending:
         media_ms=None,
         deadline_s=captured_at_s + DEADLINE_S,
         phase=phase,
+        edge_model=None if phase in (Phase.CARRIED, Phase.ANALYSING) else "small@1",
     )
 
 
@@ -62,6 +63,14 @@ def test_at_its_deadline_a_frame_is_answered_with_what_is_there(phase: Phase, or
     (settled,) = resolver.due(DEADLINE_S - MARGIN_S)
     assert (settled.pending.origin, settled.pending.reason, settled.late) == (origin, reason, True)
     assert settled.pending.phase is Phase.SETTLED
+
+
+@pytest.mark.parametrize(("phase", "reason"), [(Phase.ASKED, "cloud_late"), (Phase.LOOKED, "not_asked_in_time")])
+def test_a_frame_that_neither_model_has_answered_is_carried(phase: Phase, reason: str) -> None:
+    resolver = admitted(phase)
+    resolver.update(FrameKey("c", 1, 0), edge_model=None)
+    (settled,) = resolver.due(DEADLINE_S)
+    assert (settled.pending.origin, settled.pending.reason) == (Origin.CARRIED, reason)
 
 
 def test_an_answer_that_is_overdue_is_not_waited_for_until_the_deadline() -> None:

@@ -1,6 +1,7 @@
 """Where the small model is slower than the whole way to the cloud, the cloud looks first, and frames come back."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from edge_agent.router import Router
 from edge_agent.steer import Outlook
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.route import Route, RouteSettings
-from pipeline.results import Origin
+from pipeline.policies.steering import SteeringSettings
+from pipeline.results import Models, Origin
 from pipeline.timing import run_virtual
-from tests.support.agents import UNSURE_PERSON, Pictures, SmallModel, Stage, camera, labels, stage
+from pipeline.wire.messages import Refusal
+from tests.support.agents import UNSURE_PERSON, Deed, Pictures, SmallModel, Stage, camera, labels, stage
 
 SLOW_S = 0.4
 
@@ -49,8 +52,14 @@ def test_the_small_model_is_looked_after_now_and_then() -> None:
     assert [router.refresh_due(at_s) for at_s in (0.0, 1.9, 2.0, 3.9, 4.1)] == [True, False, True, False, True]
 
 
-async def played(model: SmallModel, count: int, becomes_quick_at_s: float | None = None, **changes: Any) -> Stage:
-    async with stage([Pictures(count)], model=model, cameras=[camera(**changes)]) as made:
+async def played(
+    model: SmallModel,
+    count: int,
+    becomes_quick_at_s: float | None = None,
+    deeds: Sequence[Deed] = (Deed(),),
+    **changes: Any,
+) -> Stage:
+    async with stage([Pictures(count)], model=model, cameras=[camera(**changes)], deeds=deeds) as made:
         if becomes_quick_at_s is not None:
             asyncio.get_running_loop().call_later(becomes_quick_at_s, setattr, model, "run_s", 0.01)
         made.ends = await made.agent.run(1.0)
@@ -67,6 +76,21 @@ def test_frames_of_a_slow_small_model_are_answered_by_the_cloud_in_time_where_it
     assert (share > 0.8) == (mode == "adaptive")
     assert mode != "adaptive" or all(labels(result) == ["person"] for result in late)
     assert made.agent.cameras[0].router.routing.route is (Route.CLOUD if mode == "adaptive" else Route.EDGE)
+
+
+@pytest.mark.parametrize("deed", [Deed(delay_s=0.4), Deed(refused=Refusal.QUEUE_FULL), Deed(delay_s=None)])
+def test_a_frame_that_only_the_cloud_was_to_look_at_is_carried_where_it_does_not_answer(deed: Deed) -> None:
+    deeds = [Deed(frame_s=0.02)] * 100 + [deed]
+    settings = SteeringSettings(agreement=0.5)
+    made = run_virtual(played(SmallModel(UNSURE_PERSON, run_s=SLOW_S), 150, deeds=deeds, steering=settings))
+    one, results = made.agent.cameras[0], made.results()
+    nobody = [result for result in results if result.models == Models(None, None)]
+    assert any(result.bytes_up for result in nobody)
+    assert {result.origin for result in nobody} == {Origin.CARRIED}
+    assert one.board.attainment.hit_edge == sum(r.origin.startswith("edge") for r in results)
+    assert one.steer.agreement.audits == 0  # no frame was seen by both
+    used = one.board.counters["late_answers_used"]
+    assert (used > 0) == (deed.delay_s == 0.4)
 
 
 def test_frames_stay_where_the_small_model_is_quick() -> None:
