@@ -79,9 +79,11 @@ class Analysis:
             context.settle(key, Origin.CARRIED, "edge_late")
             return
         context.offer(work.frame)
-        detector, edge_model = context.small_model()
+        (detector, edge_model), tracker = context.small_model(), context.tracker
         found = await context.tools.pools.model.run(lambda: look(detector, work.frame, context.settings, work.region))
-        entry = context.tracker.observe(key.seq, work.scene_s, found)
+        if tracker is not context.tracker:
+            return  # pictures of another size have come meanwhile, and this frame has its answer
+        entry = tracker.observe(key.seq, work.scene_s, found)
         context.gate.tracks(entry)
         now_s = clock.now_s()
         edge_ms = (now_s - started_s) * 1000

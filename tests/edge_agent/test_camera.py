@@ -1,12 +1,14 @@
 """One camera from source to result, on virtual time."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.settings import UplinkSettings
+from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.offload import OffloadSettings
@@ -495,6 +497,28 @@ def test_frames_of_another_size_start_with_new_tracks() -> None:
     assert "track" not in {found.source for found in small[0].detections}
     before = {found.track_id for r in made.results() if r.frame.width == 200 for found in r.detections}
     assert before
+
+
+def test_what_is_seen_too_late_on_a_frame_of_another_size_is_not_taken_for_a_track() -> None:
+    def paint(seq: int) -> Image:
+        return grey_picture(100 + 40 * (seq % 2), *((200, 160) if seq < 1 else (100, 80)))
+
+    made = run_virtual(play(Pictures(12, paint=paint), model=SlowOnLargePictures(), deeds=None, wait_for_cloud_s=0.0))
+    assert_sound(made, captured=12)
+    assert [result.detections for result in made.results()] == [[]] * 12
+
+
+class SlowOnLargePictures(SmallModel):
+    """Sees a person in pictures of the usual size, after a long look, and nothing in small ones."""
+
+    def __init__(self) -> None:
+        super().__init__(("person", 0.9, PERSON_XYXY), run_s=0.35)
+
+    def detect(self, images: Sequence[Image], min_score: float) -> list[Detections]:
+        if images[0].shape[0] == 160:
+            return super().detect(images, min_score)
+        self.run_s = 0.01
+        return [Detections.none() for _ in images]
 
 
 def test_boxes_are_not_moved_along_for_longer_than_a_frame_may_be_away() -> None:
