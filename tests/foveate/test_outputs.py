@@ -51,7 +51,7 @@ def test_what_minutes_of_work_are_for_can_be_written_and_is_not_their_source(tmp
     with pytest.raises(ConfigError, match="would be overwritten"):
         check_output(tmp_path / "." / "clip.mp4", clip)
     for unwritable in (tmp_path, tmp_path / "absent" / "new.json"):
-        with pytest.raises(ConfigError, match="cannot be written: .*; name another"):
+        with pytest.raises(ConfigError, match=r"cannot be written: .*; name another"):
             check_output(unwritable, clip)
 
 
