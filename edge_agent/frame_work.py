@@ -51,13 +51,23 @@ def draw(
     return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
 
 
-def answer(tracker: Tracker, entry: Entry | None, scene_s: float, size: Size, settings: CameraSettings) -> Detections:
-    """What to publish: for an analysed frame by its entry, for another one from the tracks at its time."""
+def answer(
+    tracker: Tracker,
+    entry: Entry | None,
+    scene_s: float,
+    size: Size,
+    settings: CameraSettings,
+    most_fps: float | None = None,
+) -> Detections:
+    """What to publish: for an analysed frame by its entry, for another one from the tracks at its time.
+
+    ``most_fps`` (above 0) is what the sample rate is lowered to.
+    """
     if entry is not None:
         return analysed_answer(entry, size, settings.tracker)
     tracks, analysed_at_s = tracker.at(scene_s)
     # A frame is due, and is kept, at the latest after this; boxes that were moved for longer are guesses.
-    longest_gap_s = max(settings.change.max_gap_s, 1.0 / settings.sample_fps)
+    longest_gap_s = max(settings.change.max_gap_s, 1.0 / min(settings.sample_fps, most_fps or settings.sample_fps))
     if scene_s - analysed_at_s > 1.5 * longest_gap_s + settings.tracker.coast_s:
         return Detections.none()
     return carried_answer(tracks, analysed_at_s, size, settings.tracker)

@@ -87,4 +87,6 @@ class Output:
     def _detections(self, pending: Pending) -> Detections:
         context = self._context
         entry = context.tracker.entry(pending.key.seq) if pending.origin is not Origin.CARRIED else None
-        return context.wanted(answer(context.tracker, entry, pending.scene_s, pending.size, context.settings))
+        most_fps = context.levers.sample_fps_most
+        found = answer(context.tracker, entry, pending.scene_s, pending.size, context.settings, most_fps)
+        return context.wanted(found)
