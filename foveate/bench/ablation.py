@@ -1,7 +1,7 @@
 """The product with one part taken away or changed, each by a setting of its own where there is one.
 
-Two rows have no setting, since nobody would want them: what is published between analysed frames is held instead of
-moved along (a view of the whole system's own record), and the worker's model is the one of 8 bits under the name of the
+Two things have no setting, since nobody would want them: what is published between analysed frames is held instead of
+moved along (a view of a row's own record), and the worker's model is the one of 8 bits under the name of the
 other. Rows about coalescing, caches and tiers are left out: there is nothing of the kind to take away.
 """
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from edge_agent.settings import CameraSettings, UplinkSettings
-from foveate.bench.played import Played
 
 NO_LIMIT_MS = 60_000.0
 FULL = "Foveate"
@@ -27,12 +26,15 @@ def _same_uplink(uplink: UplinkSettings) -> UplinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A row: what is changed. ``key`` rows are measured in the short form on every network."""
+    """A row: what is changed. ``key`` rows are measured in the short form on every network.
+
+    ``held``: told once more with boxes held between analysed frames.
+    """
 
     name: str
     camera: Callable[[CameraSettings], CameraSettings] = _same_camera
     uplink: Callable[[UplinkSettings], UplinkSettings] = _same_uplink
-    view: Callable[[Played], Played] | None = None
+    held: bool = False
     int8: bool = False
     key: bool = False
 
@@ -43,6 +45,10 @@ def _policy(name: str, **settings: float) -> Callable[[CameraSettings], CameraSe
 
 def _uniform(camera: CameraSettings) -> CameraSettings:
     return replace(camera, change_detection="uniform", sampling="fixed")
+
+
+def _half(camera: CameraSettings) -> CameraSettings:
+    return replace(camera, sample_fps=camera.sample_fps / 2)
 
 
 def _crops_only(camera: CameraSettings) -> CameraSettings:
@@ -67,7 +73,7 @@ def _revised(camera: CameraSettings) -> CameraSettings:
 
 
 VARIANTS: tuple[Variant, ...] = (
-    Variant("boxes held, not moved along", view=Played.without_carried, key=True),
+    Variant("half the frames analysed", _half, held=True),
     Variant("uniform sampling, no change gate", _uniform),
     Variant("whole frames, no crops", _policy("always"), key=True),
     Variant("crops only, no whole frames", _crops_only),

@@ -198,14 +198,15 @@ class Bench:
                 self.say(f"  {name}, {rate:g} {UNITS[name]}")
                 played = self.product(cell, RATES[name](rate), seed)
                 yield Row("systems", name, f"{rate:g} {UNITS[name]}", rate, played)
+        yield Row("ablation", "all frames analysed, boxes held", "-", 0, full.without_carried())
         for variant in VARIANTS:
             if not cell.thorough and not variant.key:
                 continue
-            if variant.view is not None:
-                yield Row("ablation", variant.name, "-", 0, variant.view(full))
-                continue
             self.say(f"  {variant.name}")
-            yield Row("ablation", variant.name, "-", 0, self.product(cell, variant, seed))
+            played = self.product(cell, variant, seed)
+            yield Row("ablation", variant.name, "-", 0, played)
+            if variant.held:
+                yield Row("ablation", f"{variant.name}, boxes held", "-", 0, played.without_carried())
 
     def across(self) -> Iterator[tuple[Row, Work]]:
         """The static threshold of each clip on each other one, without a network."""

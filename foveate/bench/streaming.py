@@ -94,7 +94,8 @@ def newest_in_time(
 ) -> list[State | None]:
     """For each frame in order, the newest frame's state published by ``within_s`` after its capture.
 
-    ``published`` is in the order of publishing. None for a frame by which nothing has been published.
+    ``published`` is in the order of publishing, which also decides between two at the same moment. None for a frame by
+    which nothing has been published.
     """
     out, newest, upcoming = list[State | None](), list[State](), 0
     for seq in range(frames):
@@ -102,7 +103,7 @@ def newest_in_time(
         while upcoming < len(published) and published[upcoming].published_s <= due_s:
             newest.append(published[upcoming])
             upcoming += 1
-        state = max((s for s in newest if s.seq <= seq), key=lambda s: (s.seq, s.published_s), default=None)
+        state = max((s for s in reversed(newest) if s.seq <= seq), key=lambda s: (s.seq, s.published_s), default=None)
         newest = [s for s in newest if state is None or s.seq >= state.seq]
         out.append(state)
     return out

@@ -53,6 +53,7 @@ def pareto(found: Sequence[System]) -> bytes:
         whole, close = figure.subplots(1, 2, width_ratios=(1, 1.15))
         for axes in (whole, close):
             _pareto(axes, found)
+            axes.set_xlabel("uplink, kbit/s at the socket")
         whole.set_xscale("symlog", linthresh=10, linscale=0.5)
         whole.set_xticks([0, 10, 100, 1000], ["0", "10", "100", "1,000"])
         whole.set_xlim(left=-1.5)
@@ -62,7 +63,6 @@ def pareto(found: Sequence[System]) -> bytes:
         close.set_ylim(ours - 0.08, min(1.0, ours + 0.03))
         close.set_title("near Foveate")
         whole.set_ylabel("streaming F1 by the deadline")
-        figure.supxlabel("uplink, kbit/s at the socket", fontsize=10)
         handles, labels = whole.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
 
@@ -124,7 +124,7 @@ def timeline(system: System, rivals: Sequence[System]) -> bytes:
         bytes_axes.set_title("sent, kbit in each second; shaded: no link")
         bottom = np.zeros(len(seconds) - 1)
         for origin, colour in ORIGIN_COLOURS.items():
-            counts, _ = np.histogram([f.at_s for f in frames if f.origin == origin.value], seconds)
+            counts, _ = np.histogram([f.at_s + 1e-6 for f in frames if f.origin == origin.value], seconds)
             if counts.any():
                 answer_axes.bar(seconds[:-1] + 0.5, counts, 0.9, bottom, color=colour, label=origin.value)
             bottom = bottom + counts

@@ -188,10 +188,10 @@ def _across(evidence: Evidence) -> Section:
 
 
 METHOD = """
-Streaming F1: at each capture the newest published state that is there by the deadline (D = SLO; D = 0: at capture) is
-scored against what is there then, IoU 0.5, one to one, pooled over all frames. The truth of vtest are true boxes;
-elsewhere the larger model's detections, of which the unsure ones count neither way. *Agreement* is with the larger
-model's sure detections on every clip: it rewards its errors too.
+Streaming F1 (sF1): at each capture the newest published state that is there by the deadline (D = SLO; D = 0: at
+capture) is scored against what is there then, IoU 0.5, one to one, pooled over all frames. The truth of vtest are true
+boxes; elsewhere the larger model's detections, of which the unsure ones count neither way. *Agreement* is with the
+larger model's sure detections on every clip: it rewards its errors too.
 
 Intervals are of a block bootstrap over segments of 5 s, seeds together. Bytes are those at the socket, with MQTT and
 TCP/IP headers; peaks count what results tell of, so what was asked after its answer is missing in them. Loss is delay

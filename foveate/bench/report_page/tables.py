@@ -45,7 +45,7 @@ def table_of_systems(found: Sequence[System]) -> Table:
             )
         )
     header = (
-        "system · setting", "kbit/s", "peak 1 s", "of JPEG", "of H.264", "sF1 [95 %]", "less Foveate [95 %]",
+        "system · setting", "kbit/s", "peak 1 s", "of JPEG", "of H.264", "sF1 [95 %]", "minus Foveate [95 %]",
         "sF1, D = 0", "sF1, IoU 0.3", "agreement", "vtest, truth", "count",
     )  # fmt: skip
     return Table("All systems and settings", header, tuple(rows), strong=frozenset(strong))
@@ -94,7 +94,7 @@ def _at_equal_bytes(curve: Sequence[tuple[float, float]], ours: System) -> str:
     least, most = min(x for x, _ in curve), max(x for x, _ in curve)
     if least > ours.kbps:
         cost = least_cost(curve, ours.sf1.value)
-        return "ahead: never there" if cost is None else f"ahead: {cost / max(ours.kbps, 1e-9):,.0f} times the bytes"
+        return "ahead: never reached" if cost is None else f"ahead: {cost / max(ours.kbps, 1e-9):,.0f} times the bytes"
     theirs = value_at(curve, ours.kbps) if ours.kbps <= most else max(y for _, y in curve)
     difference = ours.sf1.value - (theirs or 0.0)
     if abs(difference) < EVEN:
