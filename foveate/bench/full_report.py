@@ -239,12 +239,18 @@ class Bench:
 
 
 def measure(raw: Path, extent: Extent, about: Mapping[str, Any], say: Say) -> None:
-    """Measure everything and write the records under ``raw``. Raises SourceError, ModelError and ConfigError."""
+    """Measure everything and write the records under ``raw``, in place of older ones; each run's as it ends.
+
+    Raises SourceError, ModelError and ConfigError.
+    """
     for clip in CLIPS:
         clip.require()
     bench = Bench(extent, say)
     for old in raw.glob("*.jsonl"):
         old.unlink()
+    # First, since these alone depend on how busy the machine is.
+    context = {**about, "service_ms": bench.models.times.as_ms(), "int8_cloud_ms": bench.int8.times.as_ms()["cloud"]}
+    write_lines(raw / "context.jsonl", [context])
     seen = set[str]()
     for cell in extent.cells:
         work = bench.work(cell.playlist)
@@ -259,8 +265,6 @@ def measure(raw: Path, extent: Extent, about: Mapping[str, Any], say: Say) -> No
     for row, work in bench.across():
         write_run(raw, _run(row, work, "none", 0))
     write_lines(raw / "schedules.jsonl", bench.loads())
-    context = {**about, "service_ms": bench.models.times.as_ms(), "int8_cloud_ms": bench.int8.times.as_ms()["cloud"]}
-    write_lines(raw / "context.jsonl", [context])
 
 
 def _run(row: Row, work: Work, network: str, seed: int) -> Run:

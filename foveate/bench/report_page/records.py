@@ -137,7 +137,10 @@ def write_run(folder: Path, run: Run) -> Path:
 
 
 def read_evidence(folder: Path) -> Evidence:
-    """Read what ``write_run`` and ``write_lines`` wrote. Raises ConfigError where it is not there or damaged."""
+    """Read what ``write_run`` and ``write_lines`` wrote. Raises ConfigError where it is not there or damaged.
+
+    The records of a measurement that was broken off will do.
+    """
     runs = []
     for file in sorted(folder.glob("*.run.jsonl")):
         head, *frames = _lines(file)
@@ -147,7 +150,8 @@ def read_evidence(folder: Path) -> Evidence:
         for file in sorted(folder.glob("*.scene.jsonl"))
     }
     schedules, context = folder / "schedules.jsonl", folder / "context.jsonl"
-    scheduled = [_as(line, ScheduleRecord, schedules) for line in _lines(schedules)]
+    loads = _lines(schedules) if schedules.exists() else []
+    scheduled = [_as(line, ScheduleRecord, schedules) for line in loads]
     return Evidence(_as(_lines(context)[0], dict[str, Any], context), runs, scenes, scheduled)
 
 

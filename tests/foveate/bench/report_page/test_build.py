@@ -88,3 +88,12 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     file.write_text(file.read_text()[:-40])
     with pytest.raises(ConfigError, match=r"B9-oracle.*damaged"):
         build(tmp_path)
+
+
+def test_a_measurement_that_was_broken_off_can_be_looked_at(tmp_path: Path) -> None:
+    write_evidence(tmp_path / "raw")
+    (tmp_path / "raw" / "schedules.jsonl").unlink()
+    for file in (tmp_path / "raw").glob("*_outage_*"):
+        file.unlink()
+    build(tmp_path)
+    assert "mix over lte" in (tmp_path / "report.md").read_text()
