@@ -10,7 +10,7 @@ from pipeline.policies.fallback import LATE_WITHIN_S, Bound, still_useful
 from pipeline.results import Result
 
 MOST = 64
-_UNANSWERED = frozenset(bound.value for bound in Bound)
+_UNANSWERED = frozenset({*(bound.value for bound in Bound), "search_late"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,5 +69,5 @@ class RecentResults:
 
 
 def open_to_revision(pending: Pending) -> bool:
-    """Whether a late answer may still come: the question is out, or will be asked should the way open again."""
+    """Whether a late answer may still come: the question is out or will be, perhaps once the way opens again."""
     return pending.reason in _UNANSWERED or pending.reason in NO_WAY

@@ -39,6 +39,11 @@ def test_an_answer_for_a_frame_that_nobody_remembers_is_useless() -> None:
     assert recent.useful(FrameKey("hall", 4, 1), 100.0, patient=False) is None
 
 
+def test_a_search_that_nobody_waits_for_may_be_followed_by_a_revision() -> None:
+    assert open_to_revision(replace(PENDING, reason="search_late"))
+    assert not open_to_revision(replace(PENDING, reason="nothing_uncertain"))
+
+
 def test_a_frame_is_revised_once_for_each_time_that_it_was_asked_for() -> None:
     recent, first = RecentResults(), published(1, at_s=100.0)
     recent.add(first)
