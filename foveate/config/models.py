@@ -99,7 +99,12 @@ class UplinkKeys(Keys):
         ge=0,
         le=1,
     )
-    late_s: float = key(_UPLINK.late_s, "How long a late answer is still of use", gt=0, le=60)
+    late_s: float = key(
+        _UPLINK.late_s,
+        "How long an answer is taken in that is late; over 2 s after the capture it has no effect",
+        gt=0,
+        le=60,
+    )
     misses_to_open: int = key(_UPLINK.misses_to_open, "Unanswered requests in a row that mean it is down", ge=1)
     probe_every_s: float = key(_UPLINK.probe_every_s, "How often it is tried while it is down", gt=0, le=3600)
     bandwidth_share: float = key(
