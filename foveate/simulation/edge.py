@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edge_agent.analysis import LATE_SEARCH_S
 from edge_agent.questions import NO_WAY
 from edge_agent.settings import CameraSettings, UplinkSettings
 from foveate.simulation.agent_decisions import AgentDecisions, CameraDecisions
@@ -173,15 +174,19 @@ class EdgeNode:
             camera.settle(look, Origin.EDGE_SHED if shed else Origin.EDGE, decision.reason)
             self._next_of(camera)
             return
+        settle_at_s = look.settle_at_s
+        if decision.late:
+            settle_at_s = now_s + LATE_SEARCH_S
+            camera.settle(look, Origin.EDGE, decision.reason)
         shot = look.scene.shot(decision, camera.decisions.settings)
-        question = Question(self._uplink, camera.decisions, look, decision.kind, shot, decision.reason)
+        question = Question(self._uplink, camera.decisions, look, decision.kind, shot, decision.reason, settle_at_s)
         self._loop.at(now_s + shot.encode_ms / 1000, self._drawn, (camera, decision, question))
 
     def _drawn(self, drawn: tuple[SimulatedCamera, OffloadDecision, Question]) -> None:
         camera, decision, question = drawn
         look = question.look
         camera.decisions.drawn(decision, question.shot)
-        if self._loop.now_s >= look.settle_at_s:
+        if self._loop.now_s >= question.settle_at_s:
             camera.settle(look, Origin.EDGE_SHED, "not_asked_in_time", look.settle_at_s)
         else:
             camera.decisions.asks(decision, question.shot, look.captured_s)

@@ -22,6 +22,7 @@ class Asker(Protocol):
 class Question:
     """A picture on its way to a worker, and the worker's answer on its way back. Times are in seconds.
 
+    ``settle_at_s`` is until when the answer is awaited, also where its frame is answered before.
     ``landed``: it does not count as under way any more; ``missed``: because its time was over; ``cut_off``: it was
     under way when the circuit opened.
     """
@@ -32,6 +33,7 @@ class Question:
     kind: str
     shot: Shot
     reason: str
+    settle_at_s: float
     sent_at_s: float = 0.0
     ahead_bytes: float = 0.0
     departure: Departure | None = None

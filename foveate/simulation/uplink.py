@@ -101,10 +101,10 @@ class SimulatedUplink:
             self._send_waiting()
 
     def _send(self, question: Question) -> None:
-        look, size_bytes, now_s = question.look, question.size_bytes, self._loop.now_s
+        size_bytes, now_s = question.size_bytes, self._loop.now_s
         if not self._agent.closed:
             self._settle(question, Origin.EDGE, "circuit_open")
-        elif look.settle_at_s - now_s <= 0.001:
+        elif question.settle_at_s - now_s <= 0.001:
             self._settle(question, Origin.EDGE_SHED, "too_late_to_send")
         elif self._up.waiting_bytes(now_s) > BACKLOG_BYTES:
             self._agent.backed_up(now_s)
@@ -124,11 +124,11 @@ class SimulatedUplink:
         self._under_way.add(question)
         self._unanswered.append(size_bytes)
         self._tally.bytes_up += size_bytes
-        look.waits_until_s = camera.wait(now_s, look.settle_at_s, p95_ms).until_s
+        look.waits_until_s = camera.wait(now_s, question.settle_at_s, p95_ms).until_s
         self._loop.at(self._up.transmit(size_bytes, now_s), self._arrived, question)
-        if look.waits_until_s < look.settle_at_s:
+        if look.waits_until_s < question.settle_at_s:
             self._loop.at(look.waits_until_s, self._overdue, question)
-        self._loop.at(look.settle_at_s, self._waited, question)
+        self._loop.at(question.settle_at_s, self._waited, question)
 
     def _arrived(self, question: Question) -> None:
         if self._receive is not None:
@@ -214,6 +214,6 @@ def _as_asked(question: Question) -> edge_agent.questions.Question:
         frame_height=0,
         crops=(),
         jpeg=bytes(question.shot.size_bytes),
-        settle_at_s=question.look.settle_at_s,
+        settle_at_s=question.settle_at_s,
         weight=question.camera.settings.weight,
     )

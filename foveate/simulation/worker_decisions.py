@@ -26,7 +26,7 @@ Refused = list[tuple[Job, Refusal]]
 def new_job(question: Question, now_s: float, settings: WorkerSettings) -> Job:
     """A question as it arrives at a worker at ``now_s``; its budget is what was left of it when it was sent."""
     look, shot, camera = question.look, question.shot, question.camera
-    budget_ms = (look.settle_at_s - question.sent_at_s) * 1000
+    budget_ms = (question.settle_at_s - question.sent_at_s) * 1000
     request = Request(
         agent=camera.agent,
         camera=camera.name,

@@ -66,6 +66,15 @@ def test_the_uplink_budget_is_kept() -> None:
     assert 0.5 < (outcome.lambda_edge or 0.0) < 0.9
 
 
+def test_whole_frames_that_never_come_in_time_are_asked_about_all_the_same_and_nobody_waits_for_them() -> None:
+    settings = {"cameras__offload__full_frame_s": 2.0, "cameras__deadline_ms": 140.0}
+    outcome = run(settings=settings, cameras=6, workers=6, network="lte")
+    searches = outcome.reasons["edge"]["search_late"]
+    assert searches >= 30
+    assert outcome.late_answers >= searches
+    assert outcome.hit_ratio == 1.0
+
+
 def test_through_an_outage_every_frame_is_answered_in_time_and_afterwards_the_cloud_answers_again() -> None:
     during = run(network="outage", duration_s=29.0)
     after = run(network="outage", duration_s=60.0)

@@ -109,6 +109,16 @@ def test_the_tail_and_the_95th_percentile_follow_what_varied() -> None:
     assert p95_ms == pytest.approx(64 + 22 + 60, abs=15)
 
 
+def test_the_95th_percentile_of_many_cameras_remembers_more_than_the_last_quarter_of_a_second() -> None:
+    path = learned()
+    for number in range(250):  # 125 answers a second, and each half second a spell of 50 ms in which they queue
+        now_s, queue_ms = 12 + number / 125, 40.0 if number % 62 < 6 else 0.0
+        path = path.answered(trip(6000, 64, queue_ms=queue_ms), now_s)
+        p95_ms = path.p95_ms(now_s)
+        assert p95_ms is not None
+        assert number < 100 or p95_ms > 64 + 20 + 35
+
+
 def test_a_forecast_does_not_outlive_what_it_rests_on() -> None:
     path = learned()
     assert path.forecast(8000, 12.9) is not None
@@ -131,6 +141,16 @@ def test_a_probe_shows_that_the_link_has_become_slow() -> None:
     forecast = path.forecast(8000, 14.0)
     assert forecast is not None
     assert forecast.mean_ms > 200
+
+
+def test_probes_of_a_path_that_is_not_used_tell_how_much_it_varies() -> None:
+    quiet = jittery = learned()
+    for number in range(40):
+        at_s = 13.0 + 5 * number
+        quiet = quiet.probed(20, 0.0, 40.0, at_s)
+        jittery = jittery.probed(20, 0.0, 40.0 + 30.0 * (-1) ** number, at_s)
+    assert quiet.deviation_ms < 5 < 15 < jittery.deviation_ms
+    assert PathEstimate().probed(20, 0.0, 40.0, 1.0).deviation_ms == 0.0  # until an answer has begun it
 
 
 @given(st.lists(st.tuples(trips, st.floats(0.0, 3.0)), max_size=50), sizes, sizes, st.floats(0.0, 0.9))
