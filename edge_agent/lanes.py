@@ -8,6 +8,12 @@ from edge_agent.questions import AnswerListener, Question
 from pipeline.metrics.windows import Rate
 from pipeline.policies.breaker import HoldBack
 from pipeline.policies.window import Departure
+from pipeline.wire.messages import Refusal
+
+NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
+"""Refusals that say the way is down."""
+BUSY = frozenset({Refusal.QUEUE_FULL, Refusal.INFEASIBLE, Refusal.EXPIRED})
+"""Refusals that say the worker has too much to do: the camera holds back for a while."""
 
 
 @dataclass(slots=True)
@@ -49,3 +55,7 @@ class Lane:
     hold: HoldBack = field(default_factory=HoldBack)
     landed: asyncio.Event = field(default_factory=asyncio.Event)
     rate: Rate = field(default_factory=lambda: Rate(10.0))
+
+    def held(self, now_s: float) -> str:
+        """Why the camera does not ask now: the worker is too busy for it. Empty where it may."""
+        return "" if self.hold.allows(now_s) else "busy"

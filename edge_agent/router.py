@@ -35,7 +35,9 @@ class Router:
         if not self._auto:
             return Route.EDGE
         path = outlook.path
-        forecast = path.forecast(path.usual_bytes if size_bytes is None else size_bytes, now_s)
+        forecast = None
+        if path.knows_worker("mosaic", now_s):  # a probe alone tells nothing of what the larger model takes
+            forecast = path.forecast(path.usual_bytes if size_bytes is None else size_bytes, now_s)
         self.routing = self.routing.step(
             RouteView(
                 now_s=now_s,

@@ -13,7 +13,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 
-from edge_agent.lanes import Flight, Lane, silent, unanswered
+from edge_agent.lanes import BUSY, NO_ROUTE, Flight, Lane, silent, unanswered
 from edge_agent.probes import ProbedCircuit
 from edge_agent.questions import Answer, AnswerListener, Question, fits, request_message
 from edge_agent.settings import UplinkSettings
@@ -29,11 +29,6 @@ from pipeline.transport.base import Message, PublishStatus, Transport
 from pipeline.wire import topics
 from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state
 from pipeline.wire.messages import Refusal
-
-_NO_ROUTE = frozenset({Refusal.STOPPING, Refusal.UNKNOWN_MODEL, Refusal.FAILED})
-"""Refusals that say the way is down."""
-_BUSY = frozenset({Refusal.QUEUE_FULL, Refusal.INFEASIBLE, Refusal.EXPIRED})
-"""Refusals that say the worker has too much to do: the camera holds back for a while."""
 
 
 class Uplink:
@@ -93,8 +88,8 @@ class Uplink:
         if not lane.patient:
             self._budget = paced(self._budget, self.path, self._settings, self._weights, now_s)
         reason = self._obstacle(now_s)
-        if not reason and not lane.patient and not lane.hold.allows(now_s):
-            reason = "busy"
+        if not reason and not lane.patient:
+            reason = lane.held(now_s)
         tails = self.path.tails_ms(expected_bytes or {}, now_s, deviations)
         tokens_bytes, fill = self._budget.available_bytes(camera), self._budget.fill(camera)
         if lane.patient:  # it waits for bytes
@@ -111,7 +106,7 @@ class Uplink:
     async def ask(self, question: Question) -> None:
         """Send a question, or let it wait for its turn. The listener hears of the outcome."""
         lane = self._lanes[question.key.camera]
-        hindrance = await self._turn(lane, question) if lane.patient else self._held(lane)
+        hindrance = await self._turn(lane, question) if lane.patient else lane.held(self._clock.now_s())
         if hindrance:
             self._give_up(question, hindrance, shed=True)
         elif lane.patient:
@@ -126,9 +121,6 @@ class Uplink:
                 self._kick.set()
                 if silent(self._flights.values()):
                     self._circuit.missed()
-
-    def _held(self, lane: Lane) -> str:
-        return "" if lane.hold.allows(self._clock.now_s()) else "busy"
 
     def _displace(self, question: Question | None, reason: str) -> None:
         if question is not None:
@@ -204,8 +196,7 @@ class Uplink:
     def _on_reply(self, message: Message) -> None:
         flight = self._flights.pop(message.correlation, None) if message.correlation and not message.retain else None
         if flight is None:
-            echo = not message.retain and self._circuit.echoed(message.correlation, message.payload)
-            self.counters["echoes" if echo else "unexpected_reply"] += 1
+            self._echoed(message)
             return
         now_s = self._clock.now_s()
         self._land(flight)
@@ -231,12 +222,20 @@ class Uplink:
         network_ms = max(0.0, round_trip_ms - reply.total_ms)
         lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
 
+    def _echoed(self, message: Message) -> None:
+        """Take in a reply to no question; the echo of a probe, as a rule."""
+        probe = None if message.retain else self._circuit.echoed(message.correlation, message.payload)
+        self.counters["unexpected_reply" if probe is None else "echoes"] += 1
+        now_s = self._clock.now_s()
+        if probe is not None and probe.measures(now_s):
+            self.path = self.path.probed(probe.size_bytes, 0.0, (now_s - probe.sent_at_s) * 1000, now_s)
+
     def _refused(self, flight: Flight, refusal: Refusal, now_s: float) -> None:
-        down = refusal in _NO_ROUTE
+        down = refusal in NO_ROUTE
         (self._circuit.refused if down else self._circuit.answered)()
         self.counters[f"refused_{refusal.value}"] += 1
         lane = self._lanes[flight.question.key.camera]
-        if refusal in _BUSY and not flight.missed:
+        if refusal in BUSY and not flight.missed:
             lane.hold = lane.hold.refused(now_s)
             self._displace(self.waiting.withdraw(flight.question.key.camera, now_s), "busy")
         lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
@@ -255,7 +254,7 @@ class Uplink:
             self._kick.clear()
             now_s = self._clock.now_s()
             self._expire(now_s)
-            await self._circuit.probe()
+            await self._circuit.probe(self.path.used_at_s)
             self._drop_late()
             await self._send_waiting()
             await self._until_next(now_s)
@@ -291,7 +290,8 @@ class Uplink:
 
     async def _until_next(self, now_s: float) -> None:
         moments = [flight.due_s(self._settings.late_s) for flight in self._flights.values()]
-        wake_at_s = min([*moments, self._circuit.probe_at_s(), self.waiting.look_again_at_s(self._way(), now_s)])
+        moments += [self._circuit.probe_at_s(self.path.used_at_s), self.waiting.look_again_at_s(self._way(), now_s)]
+        wake_at_s = min(moments)
         wait_s = None if wake_at_s == math.inf else max(0.001, wake_at_s - now_s)
         with contextlib.suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.

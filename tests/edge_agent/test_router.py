@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,14 @@ def test_what_was_long_ago_says_nothing() -> None:
     for number in range(3):
         router.looked(900, number / 5)
     assert router.first(outlook(2.0), None, 180.0, 2.0) is Route.EDGE
+
+
+def test_the_echo_of_a_probe_is_no_reason_to_let_the_cloud_look_first() -> None:
+    router, seen = Router(RouteSettings(), auto=True), outlook(0.0)
+    for number in range(3):
+        router.looked(170, number / 5)
+    probed = replace(seen, path=seen.path.probed(20, 0.0, 10.0, 2.0))
+    assert router.first(probed, None, 180.0, 2.1) is Route.EDGE
 
 
 def test_a_camera_that_is_to_keep_to_the_edge_does() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cloud_worker.jobs import ReplyAddress
 from cloud_worker.replies import Durations, ReplyWriter
+from edge_agent.probes import REFRESH_EVERY_S
 from edge_agent.questions import Answer, Question
 from edge_agent.settings import UplinkSettings
 from edge_agent.uplink import Uplink
@@ -703,6 +704,49 @@ def test_a_session_that_comes_back_is_probed_at_once() -> None:
             await asyncio.sleep(0.001)
             assert s.circuit() is Circuit.CLOSED
             assert s.camera.reopenings == 1
+
+    run_virtual(main())
+
+
+def test_a_way_that_nobody_uses_is_measured_by_rare_probes_that_cost_nobody_a_question() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            await asyncio.sleep(20)
+            assert s.worker.probes == []  # nobody has ever asked
+            await s.ask(1)
+            await asyncio.sleep(0.1)
+            samples = s.uplink.path.link.samples
+            await asyncio.sleep(2 * REFRESH_EVERY_S + 1)
+            assert [echo.give_up for echo in s.worker.probes] == [False, False]
+            assert s.uplink.path.link.samples == samples + 2
+            assert s.counters == {"sent": 1, "answered": 1, "echoes": 2}
+
+    run_virtual(main())
+
+
+def test_a_way_that_is_used_is_not_probed_beside() -> None:
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            for seq in range(4):
+                await s.ask(seq)
+                await asyncio.sleep(REFRESH_EVERY_S - 0.1)
+            assert s.worker.probes == []
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(("held_back_s", "taken"), [(0.2, 1), (3.0, 0)])
+def test_an_echo_that_an_outage_held_back_is_no_measure_of_the_way(held_back_s: float, taken: int) -> None:
+    async def held_back(worker: Worker, message: Message) -> None:
+        await asyncio.sleep(held_back_s)
+        await returned(worker, message)
+
+    async def main() -> None:
+        async with live(after(0.05)) as s:
+            s.worker.echo = held_back
+            await s.ask(1)
+            await asyncio.sleep(REFRESH_EVERY_S + held_back_s + 0.2)
+            assert s.uplink.path.link.samples == 1 + taken
 
     run_virtual(main())
 
