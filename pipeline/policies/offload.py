@@ -15,6 +15,7 @@ STAYING_FACTOR = 0.8
 """A camera that sends goes on at this part of the price."""
 OVERHEAD_BYTES = 900.0
 """What a request costs beside its pixels: topic, header, tables of the JPEG."""
+_LEAST_GAIN = 1e-9
 
 
 class Why(StrEnum):
@@ -51,12 +52,14 @@ class OffloadSettings:
 
     ``policy`` is one of ``OFFLOAD_KINDS``. Of ``adaptive``: a place with less predicted gain than ``least_gain`` is
     left out; of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is
-    learned about too. ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
+    learned about too. A share ``trial_share`` of the whole frames is followed by a trial of how crops are drawn.
+    ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
     """
 
     policy: str = "adaptive"
-    least_gain: float = 0.02
+    least_gain: float = 0.01
     audit_share: float = 0.03
+    trial_share: float = 0.5
     threshold: float = 0.6
     share: float = 0.2
     padding: float = 0.15
@@ -79,6 +82,7 @@ class OffloadView:
     ``price_per_kb`` is the least predicted gain per 1000 bytes that is worth sending now; ``bytes_per_px`` what a pixel
     of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent. ``least_score`` is
     that of the boxes that are published anyway; ``audited`` are further places, where this frame was drawn for them.
+    ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown).
     """
 
     candidates: tuple[Candidate, ...]
@@ -94,6 +98,7 @@ class OffloadView:
     sending: bool = True
     least_score: float | None = None
     audited: tuple[Candidate, ...] = ()
+    most_bytes: float | None = None
 
 
 Kind = Literal["none", "mosaic", "frame"]
@@ -138,6 +143,7 @@ class Adaptive:
 
     Feasibility against the deadline and the budget goes first; then each place must bring its price. A camera that
     sends goes on at a somewhat lower price than one that has stopped, so that it does not change with every frame.
+    Where not all of it can be in time, the places go that bring most for the time that they take.
     """
 
     settings: OffloadSettings
@@ -158,11 +164,26 @@ class Adaptive:
         drawn = tuple(place for place in view.audited if place not in worth)
         if not worth and not drawn:
             return OffloadDecision("none", refused, wanted=refused == "price")
-        hindrance = obstacle(view, "mosaic")
+        places, hindrance = self._in_time(worth + drawn, view)
         if hindrance:
             return OffloadDecision("none", hindrance, wanted=bool(worth))
-        most_wanted = max(worth, key=lambda c: c.gain).why.value if worth else "audit"
-        return OffloadDecision("mosaic", most_wanted, worth + drawn, drawn=drawn)
+        drawn = tuple(place for place in places if place in drawn)
+        most_wanted = max((place for place in places if place not in drawn), key=lambda c: c.gain, default=None)
+        return OffloadDecision("mosaic", "audit" if most_wanted is None else most_wanted.why.value, places, drawn=drawn)
+
+    def _in_time(self, places: tuple[Candidate, ...], view: OffloadView) -> tuple[tuple[Candidate, ...], str]:
+        """Of these places those that can be in time together, the best for their bytes first, and why there is none."""
+        if view.most_bytes is None:
+            return places, obstacle(view, "mosaic")
+        hindrance = obstacle(replace(view, round_trip_ms={}), "mosaic")  # it goes by its own size, not by the usual one
+        room_bytes, kept = view.most_bytes - OVERHEAD_BYTES, set()
+        costs_bytes = [self._cost_bytes(place, view) for place in places]
+        # All travel over one link: most per byte is most per millisecond.
+        for i in sorted(range(len(places)), key=lambda i: costs_bytes[i] / max(places[i].gain, _LEAST_GAIN)):
+            if costs_bytes[i] <= room_bytes:
+                kept.add(i)
+                room_bytes -= costs_bytes[i]
+        return tuple(places[i] for i in sorted(kept)), hindrance or ("" if kept else "infeasible")
 
     def _worth_it(self, view: OffloadView) -> tuple[tuple[Candidate, ...], str]:
         """The candidates that bring their price, and why there is none."""
