@@ -13,6 +13,10 @@ from pipeline.policies.latency import FreshEstimate
 from pipeline.policies.link_fit import LEAST_MS_PER_KB, LinkFit
 
 _RECENT = 32
+_APART_S = 0.04
+"""Of round trips that end closer together the slowest counts: many cameras would else fill the memory within a moment
+in which nothing queues.
+"""
 _P95_LEAST = 8
 _FORGOTTEN_S = 10.0
 """After so long a silence, how much round trips used to vary says nothing."""
@@ -53,7 +57,8 @@ class PathEstimate:
     sample: a prediction that keeps something from being tried would otherwise last for ever.
 
     ``deviation_ms`` is how far whole round trips were from what was expected (RFC 6298, section 2), ``recent_ms`` are
-    the newest such differences; ``backlog_bytes`` were on the way up at ``sent_at_s``.
+    the newest such differences, the last of them from ``recent_at_s`` on; ``backlog_bytes`` were on the way up at
+    ``sent_at_s``.
     """
 
     holds_s: float = 1.0
@@ -62,6 +67,7 @@ class PathEstimate:
     cloud: Mapping[str, FreshEstimate] = field(default_factory=dict)
     deviation_ms: float = 0.0
     recent_ms: tuple[float, ...] = ()
+    recent_at_s: float = float("-inf")
     usual_bytes: float = 0.0
     backlog_bytes: float = 0.0
     sent_at_s: float = float("-inf")
@@ -105,11 +111,10 @@ class PathEstimate:
         expected_ms += trip.queue_ms if queue_ms is None else queue_ms
         expected_ms += trip.cloud_ms if cloud_ms is None else cloud_ms
         difference_ms = trip.round_trip_ms - expected_ms
-        return replace(
-            self,
-            deviation_ms=self.deviation_ms + (abs(difference_ms) - self.deviation_ms) / 4,
-            recent_ms=(*self.recent_ms[-_RECENT + 1 :], difference_ms),
-        )
+        compared = replace(self, deviation_ms=self.deviation_ms + (abs(difference_ms) - self.deviation_ms) / 4)
+        if 0 <= now_s - self.recent_at_s < _APART_S:
+            return replace(compared, recent_ms=(*self.recent_ms[:-1], max(self.recent_ms[-1], difference_ms)))
+        return replace(compared, recent_ms=(*self.recent_ms[-_RECENT + 1 :], difference_ms), recent_at_s=now_s)
 
     def probed(self, size_bytes: float, ahead_bytes: float, round_trip_ms: float, now_s: float) -> "PathEstimate":
         """The path after the echo of a probe, which no worker has worked on; ``ahead_bytes`` as in ``RoundTrip``."""
@@ -143,6 +148,15 @@ class PathEstimate:
         sizes = {kind: sizes_bytes.get(kind, self.usual_bytes) for kind in known}
         forecasts = {kind: self.forecast(size, now_s, kind, deviations) for kind, size in sizes.items()}
         return {kind: forecast.tail_ms for kind, forecast in forecasts.items() if forecast is not None}
+
+    def most_bytes(self, within_ms: float, now_s: float, kind: str = "mosaic", deviations: float = 3.0) -> float | None:
+        """The largest request whose tail is ``within_ms``, 0 where there is none. None where nothing fresh is known of
+        the network, or of what a worker takes for this kind: it is to be tried.
+        """
+        least = self.forecast(0.0, now_s, kind, deviations)
+        if least is None or self._cloud_ms(kind, now_s) is None:
+            return None
+        return max(0.0, (within_ms - least.tail_ms) * 1000 / self.link.ms_per_kb)
 
     def p95_ms(self, now_s: float, size_bytes: float | None = None, kind: str = "mosaic") -> float | None:
         """The 95th percentile of round trips: that of the recent ones, as far from their forecasts, for this size
