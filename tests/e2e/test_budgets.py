@@ -1,9 +1,14 @@
 """``foveate run`` under a latency budget that nothing can keep: what subscribers hear, and what is turned down."""
 
+import itertools
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+
+import jsonschema
 
 from pipeline.alerts import Alert, decode_alert
 from pipeline.wire import topics
@@ -52,6 +57,7 @@ async def test_a_budget_that_cannot_be_kept_raises_alerts_and_turns_the_camera_d
         await until(lambda: "+light" in " ".join(looked_by(listener)), "a result of the lighter model")
         run.send_signal(signal.SIGTERM)
         assert await run.ended() == 0, run.stderr
+    assert_as_published(listener)
     assert [alert.action for alert in heard[:3]] == ["lower_sample_rate", "lower_sample_rate", "light_model"]
     assert {(alert.segment, alert.state, alert.budget_ms) for alert in heard} == {("edge", "breached", 0.01)}
     assert heard[0].detail.endswith("at most 4 frames per second are analysed")
@@ -66,7 +72,18 @@ async def test_a_budget_that_cannot_be_kept_raises_alerts_and_turns_the_camera_d
     assert analysed_gaps_s(listener)[-1] >= 1 / 4 - 1 / 25, "no more than the 4 per second that were left"
 
 
+def assert_as_published(listener: Listener) -> None:
+    """Every alert and result that was heard fits the schema that ``foveate schema`` prints."""
+    for topic, kind in ((topics.alert("gate"), "alert"), (topics.result("gate"), "result")):
+        said = subprocess.run([sys.executable, "-m", "foveate", "schema", kind], check=True, capture_output=True)
+        validator = jsonschema.Draft202012Validator(json.loads(said.stdout))
+        messages = [json.loads(m.payload) for m in listener.messages if m.topic == topic]
+        assert messages
+        for message in messages:
+            validator.validate(message)
+
+
 def analysed_gaps_s(listener: Listener) -> list[float]:
     """The time between analysed frames, by the frames' own numbers: the scene has 25 a second."""
     seqs = [result.seq for result in listener.results("gate") if result.origin != "carried"]
-    return [(later - earlier) / 25 for earlier, later in zip(seqs, seqs[1:], strict=False)]
+    return [(later - earlier) / 25 for earlier, later in itertools.pairwise(seqs)]

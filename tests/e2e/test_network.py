@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,25 @@ async def test_a_run_over_a_modelled_network_answers_every_frame_and_says_that_i
     assert (summary["captured"], summary["invariant_ok"], summary["in_flight"]) == (FRAMES, True, 0)
     assert summary["finals"].get("fused", 0) > 0
     assert "modelled: lte, seed 7" in run.stdout
+
+
+async def test_a_killed_network_shaper_is_started_again_and_the_subscribers_hear_on(tmp_path: Path) -> None:
+    port = free_port_pair()
+    options = ["--realtime", "--no-web", "--port", str(port), "--network", "wifi"]
+    async with listening(port) as listener, product(tmp_path, "run", "synthetic:?seconds=0", *options) as run:
+        await until(lambda: listener.messages, "a first word over MQTT")
+        shaper = run.child("foveate.shaper_child")
+        assert shaper is not None
+        shaper.kill()
+        await until(lambda: run.child("foveate.shaper_child") not in (None, shaper), "a new network shaper")
+        heard = len(listener.origins("synthetic"))
+        await until(
+            lambda: {"fused", "cloud"} & set(listener.origins("synthetic")[heard:]),
+            f"answers of the cloud; {run.stderr}",
+        )
+        run.send_signal(signal.SIGTERM)
+        assert await run.ended() == 0, run.stderr
+    assert "the network shaper has ended; starting it again in 1 s" in run.stderr
 
 
 def _status(said: str) -> dict[str, Any]:
