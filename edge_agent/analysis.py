@@ -100,8 +100,11 @@ class Analysis:
         before = context.router.routing.route
         outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
         remaining_ms = (pending.deadline_s - context.tools.settle_margin_s - now_s) * 1000
-        route = context.router.first(outlook, self._expected_bytes.get("mosaic"), remaining_ms, now_s)
-        if route is Route.CLOUD and before is Route.EDGE:
+        size_bytes, tokens_bytes = self._expected_bytes.get("mosaic"), outlook.tokens_bytes
+        no_bytes = tokens_bytes is not None and tokens_bytes < (size_bytes or 0.0)
+        held_back = no_bytes or context.steer.spares(context.levers)
+        route = context.router.first(outlook, size_bytes, remaining_ms, now_s, held_back=held_back)
+        if context.router.routing.route is Route.CLOUD and before is Route.EDGE:
             self._full_frame_at_s = float("-inf")
         return route
 

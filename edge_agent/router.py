@@ -30,18 +30,23 @@ class Router:
         fresh = len(self._looks_ms) == _LOOKS and now_s - self._looked_at_s < _LOOKS * self.settings.refresh_s
         return median(self._looks_ms) if fresh else None
 
-    def first(self, outlook: Outlook, size_bytes: float | None, remaining_ms: float, now_s: float) -> Route:
-        """Who looks first at a frame whose turn has come, to be sent in ``size_bytes`` (None: the usual ones)."""
+    def first(
+        self, outlook: Outlook, size_bytes: float | None, remaining_ms: float, now_s: float, *, held_back: bool = False
+    ) -> Route:
+        """Who looks first at a frame whose turn has come, to be sent in ``size_bytes`` (None: the usual ones).
+
+        A frame that is ``held_back`` from the cloud by some budget is for the small model, where that comes in time.
+        """
         if not self._auto:
             return Route.EDGE
-        path = outlook.path
+        path, edge_ms = outlook.path, self._edge_ms(now_s)
         forecast = None
         if path.knows_worker("mosaic", now_s):  # a probe alone tells nothing of what the larger model takes
             forecast = path.forecast(path.usual_bytes if size_bytes is None else size_bytes, now_s)
         self.routing = self.routing.step(
             RouteView(
                 now_s=now_s,
-                edge_ms=self._edge_ms(now_s),
+                edge_ms=edge_ms,
                 cloud_ms=None if forecast is None else forecast.mean_ms,
                 cloud_tail_ms=None if forecast is None else forecast.tail_ms,
                 remaining_ms=remaining_ms,
@@ -49,7 +54,7 @@ class Router:
             ),
             self.settings,
         )
-        return self.routing.route
+        return Route.EDGE if held_back and edge_ms is not None and edge_ms <= remaining_ms else self.routing.route
 
     def refresh_due(self, now_s: float) -> bool:
         """Whether it is time to learn again what the small model takes; the next time is then ``refresh_s`` later."""

@@ -81,6 +81,10 @@ class Steer:
         )
         return self.state
 
+    def spares(self, levers: Levers) -> bool:
+        """Whether the next frame stays at the edge because so large a share is to."""
+        return levers.lambda_least > 0 and self.state.credit + 1.0 - levers.lambda_least < 1.0
+
     def offered(self, gains: Sequence[float]) -> None:
         """Note what the places of a frame were worth."""
         self.state = self.state.offered(gains)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from edge_agent.router import Router
+from edge_agent.settings import UplinkSettings
 from edge_agent.steer import Outlook
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.route import Route, RouteSettings
@@ -66,9 +67,10 @@ async def played(
     count: int,
     becomes_quick_at_s: float | None = None,
     deeds: Sequence[Deed] = (Deed(),),
+    uplink: UplinkSettings | None = None,
     **changes: Any,
 ) -> Stage:
-    async with stage([Pictures(count)], model=model, cameras=[camera(**changes)], deeds=deeds) as made:
+    async with stage([Pictures(count)], model=model, cameras=[camera(**changes)], deeds=deeds, uplink=uplink) as made:
         if becomes_quick_at_s is not None:
             asyncio.get_running_loop().call_later(becomes_quick_at_s, setattr, model, "run_s", 0.01)
         made.ends = await made.agent.run(1.0)
@@ -100,6 +102,23 @@ def test_a_frame_that_only_the_cloud_was_to_look_at_is_carried_where_it_does_not
     assert one.steer.agreement.audits == 0  # no frame was seen by both
     used = one.board.counters["late_answers_used"]
     assert (used > 0) == (deed.delay_s == 0.4)
+
+
+def test_a_frame_for_which_no_bytes_are_left_is_looked_at_by_the_small_model_where_that_is_in_time() -> None:
+    tight = UplinkSettings(uplink_kbps=20)
+    made = run_virtual(played(SmallModel(UNSURE_PERSON, run_s=0.15), 200, uplink=tight, sample_fps=5.0))
+    assert made.agent.cameras[0].router.routing.route is Route.CLOUD
+    late = [result for result in made.results()[-100:] if result.reason != "not_due"]
+    assert Origin.CARRIED not in {result.origin for result in late}
+    assert {result.models for result in late} == {Models("small@1", None), Models(None, "nanodet-g@1")}
+
+
+def test_a_frame_that_is_held_back_from_the_cloud_goes_there_all_the_same_where_the_small_model_is_too_slow() -> None:
+    for look_ms, first in ((150, Route.EDGE), (900, Route.CLOUD)):
+        router = Router(RouteSettings(), auto=True)
+        assert first_after(router, [look_ms] * 3) is Route.CLOUD
+        assert router.first(outlook(0.6), None, 180.0, 0.6, held_back=True) is first
+        assert router.routing.route is Route.CLOUD
 
 
 def test_frames_stay_where_the_small_model_is_quick() -> None:

@@ -83,7 +83,9 @@ def test_a_path_on_which_nothing_comes_in_time_is_left_to_the_edge() -> None:
 def test_a_lever_keeps_frames_at_the_edge() -> None:
     steer, path, hindrances = Steer(SteeringSettings()), path_of(10.0), []
     for number in range(40):
+        spared = steer.spares(Levers(lambda_least=0.5))
         state = steer.at(12.0 + number / 50, outlook(path, 12.0), 150.0, Levers(lambda_least=0.5))
+        assert spared == (state.hindrance == "lambda_least")
         hindrances.append(state.hindrance)
         if not state.hindrance:
             steer.asked(3, 3000)
