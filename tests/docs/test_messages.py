@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cloud_worker.settings import ServedModel, WorkerSettings
-from edge_agent.publish import BACKLOG_BYTES, ALERTS_WAITING, RECORD_CAPACITY_BYTES, StateMessage
+from edge_agent.publish import ALERTS_WAITING, BACKLOG_BYTES, RECORD_CAPACITY_BYTES, StateMessage
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.watch import WAITING_LINES
 from pipeline.alerts import Alert
