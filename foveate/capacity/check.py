@@ -10,10 +10,10 @@ from foveate.simulation.scene import Scene
 from foveate.simulation.workload import Workload, paced
 from pipeline.network.profiles import profile
 
-MOST_CAMERAS = 400
+MOST_CAMERAS = 100
 """Of a larger fleet a part is simulated, with the same load on each node and each worker."""
 SIMULATED_S = 15.0
-ROUNDS = 5
+ROUNDS = 4
 HOP_MS = 2.0
 """What broker and sessions take on each way."""
 
@@ -47,7 +47,7 @@ def way_of(network: str | None) -> Way:
 
 
 def check(demand: Demand, workload: Workload, network: str | None, product: Plan) -> Checked:
-    """Size a fleet and simulate it; where the target is missed, take a fifth more of what is short, and again."""
+    """Size a fleet and simulate it; where the target is missed, take a quarter more of what is short, and again."""
     full_frame_s = product.agent.cameras[0].offload.full_frame_s
     load, way = Load.of(paced(workload, demand.fps), full_frame_s), way_of(network)
     formula = sizing = size(demand, load, way)
@@ -112,7 +112,7 @@ def _mostly(outcome: Outcome, origin: str) -> str:
 def _more(demand: Demand, load: Load, way: Way, sizing: Sizing, outcome: Outcome) -> Sizing:
     nodes, workers = sizing.nodes, sizing.workers
     if (outcome.hit_ratio or 0.0) < demand.share:
-        nodes = min(demand.cameras, nodes + max(1, nodes // 5))
+        nodes = min(demand.cameras, nodes + max(1, nodes // 4))
     else:
-        workers += max(1, workers // 5)
+        workers += max(1, workers // 4)
     return replace(with_counts(demand, load, way, nodes, workers), too_slow=sizing.too_slow)

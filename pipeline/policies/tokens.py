@@ -41,17 +41,19 @@ class SharedBudget:
         if self.rate_bytes_s is None or now_s <= self.at_s:
             return self
         inflow_bytes = self.rate_bytes_s * (now_s - self.at_s)
-        shares, filling = dict(self.shares), dict(self.shares)
+        shares = dict(self.shares)
+        filling = {name: share for name, share in shares.items() if share.level_bytes < share.burst_bytes}
         while filling and inflow_bytes > 0:
             per_weight = inflow_bytes / sum(share.weight for share in filling.values())
             filled = {n: s for n, s in filling.items() if s.burst_bytes - s.level_bytes <= per_weight * s.weight}
             for name, share in filled.items():
-                shares[name] = replace(share, level_bytes=share.burst_bytes)
+                shares[name] = Share(share.weight, share.burst_bytes, share.burst_bytes)
                 inflow_bytes -= share.burst_bytes - share.level_bytes
                 del filling[name]
             if not filled:
                 for name, share in filling.items():
-                    shares[name] = replace(share, level_bytes=share.level_bytes + per_weight * share.weight)
+                    level_bytes = share.level_bytes + per_weight * share.weight
+                    shares[name] = Share(share.weight, share.burst_bytes, level_bytes)
                 break
         return replace(self, shares=shares, at_s=now_s)
 
