@@ -114,7 +114,7 @@ class Analysis:
         context.offer(frame)
         if context.router.refresh_due(started_s):
             self._look_aside(work)
-        entry = context.tracker.observe(frame.key.seq, work.scene_s, Detections.none())
+        entry = context.tracker.observe(frame.key.seq, work.scene_s, Detections.none(), looked=False)
         settle_at_s = pending.deadline_s - context.tools.settle_margin_s
         timings = replace(pending.timings, wait_ms=_wait_ms(work, pending, started_s))
         if not context.resolver.update(frame.key, phase=Phase.LOOKED, timings=timings):

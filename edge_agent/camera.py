@@ -177,7 +177,10 @@ class Camera:
         corrected = context.tracker.entry(question.key.seq)
         if corrected is not None:
             after = analysed_answer(corrected, size, context.settings.tracker)
-            context.gate.corrected(corrected.at_s, before, after)
+            if pending.edge_model is None:
+                context.gate.tracks_of_cloud(corrected)
+            else:
+                context.gate.corrected(corrected.at_s, before, after)
             context.lessons.answered(question.key, before, after, looked_at, whole=whole)
         return used
 

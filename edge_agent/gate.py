@@ -86,6 +86,11 @@ class Gate:
             self._rate.observe(told.speed_widths_s, told.births, entry.at_s)
         self._last = entry
 
+    def tracks_of_cloud(self, entry: Entry) -> None:
+        """Hear the same of a frame that only the cloud has looked at; its answers may come in another order."""
+        if self._last is None or entry.at_s > self._last.at_s:
+            self.tracks(entry)
+
     def corrected(self, at_s: float, before: Detections, after: Detections) -> None:
         """Hear what the cloud has changed on the frame of scene time ``at_s``; that, too, made it worth a look."""
         news = correction(before, after)
@@ -94,7 +99,8 @@ class Gate:
 
     def _expected(self, scene_s: float) -> Expected:
         last = self._last
-        if last is None or scene_s < last.at_s:
+        heard_within_s = self._settings.change.max_gap_s + self._settings.tracker.forget_s
+        if last is None or not 0 <= scene_s - last.at_s <= heard_within_s:
             return NOTHING_EXPECTED
         places = predict(last.after.tracks, scene_s, self._settings.tracker).boxes.xyxy
         return Expected(places, 0.0 if self._rate is None else 1.0 / self._rate.rate_fps)

@@ -32,13 +32,14 @@ _TEMPORARY_ID = 1 << 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One analysed frame: what was seen, and the tracks before and after it."""
+    """One frame: what was seen, and the tracks before and after it. ``looked``: whether any model has, by now."""
 
     seq: int
     at_s: float
     seen: Observations
     before: Tracks
     after: Step
+    looked: bool = True
 
 
 class Tracker:
@@ -56,15 +57,18 @@ class Tracker:
         """The tracks after the newest analysed frame."""
         return self._tracks
 
-    def observe(self, seq: int, at_s: float, detections: Detections) -> Entry:
-        """Take in what the small model saw on a frame newer than all before; a time that falls starts anew."""
+    def observe(self, seq: int, at_s: float, detections: Detections, *, looked: bool = True) -> Entry:
+        """Take in what the small model saw on a frame newer than all before; a time that falls starts anew.
+
+        Where it has not ``looked``, and only the larger one is to, the frame says nothing until that has.
+        """
         if at_s < self._tracks.at_s:
             self._entries.clear()
             self._tracks = Tracks.none(at_s)
         before = self._tracks
         seen = Observations.unseen(detections)
         after = step(before, seen, at_s, self._next_id, self._settings)
-        entry = Entry(seq, at_s, seen, before, after)
+        entry = Entry(seq, at_s, seen, before, after, looked)
         self._next_id = max(self._next_id, int(after.tracks.ids.max(initial=0)) + 1)
         self._entries.append(entry)
         while at_s - self._entries[0].at_s > self._history_s:
@@ -85,7 +89,8 @@ class Tracker:
             observed = seen if entry.seq == seq else entry.seen
             after = step(tracks, observed, entry.at_s, next_id, self._settings)
             next_id = max(next_id, int(after.tracks.ids.max(initial=0)) + 1)
-            replayed.append(Entry(entry.seq, entry.at_s, observed, tracks, after))
+            looked = entry.looked or entry.seq == seq
+            replayed.append(Entry(entry.seq, entry.at_s, observed, tracks, after, looked))
             tracks = after.tracks
         if next_id > _TEMPORARY_ID:
             mapping = self._identities(entries[at:], replayed)
@@ -111,8 +116,9 @@ class Tracker:
         return next((e for e in reversed(self._entries) if e.seq == seq), None)
 
     def at(self, moment_s: float) -> tuple[Tracks, float]:
-        """The tracks predicted to a moment from the last frame analysed before it, and that frame's time."""
-        last = next((e.after.tracks for e in reversed(self._entries) if e.at_s <= moment_s), self._tracks)
+        """The tracks predicted to a moment from the last frame looked at before it, and that frame's time."""
+        before = (e.after.tracks for e in reversed(self._entries) if e.looked and e.at_s <= moment_s)
+        last = next(before, self._tracks)
         return predict(last, moment_s, self._settings), last.at_s
 
 

@@ -313,6 +313,19 @@ def test_a_confirmed_track_that_the_small_model_misses_is_shown_for_a_while_as_a
     assert len(analysed_answer(tracker.observe(2, 0.31, detections()), SIZE, SETTINGS)) == 0
 
 
+def test_a_frame_that_nobody_has_looked_at_yet_does_not_make_its_tracks_vanish() -> None:
+    tracker = Tracker(SETTINGS)
+    for seq in range(4):
+        tracker.observe(seq, seq * 0.2, detections(person(0)))
+    for seq in (4, 5):
+        tracker.observe(seq, seq * 0.2, detections(), looked=False)
+    assert labels(carried_answer(*tracker.at(1.0), SIZE, SETTINGS)) == [
+        ("person", pytest.approx(0.61, abs=0.01), "track")
+    ]
+    tracker.correct(5, judged(Verdict.UNSEEN, looked_at=(0, 0, 1, 1)))  # looked, and saw nothing
+    assert labels(carried_answer(*tracker.at(1.0), SIZE, SETTINGS)) == []
+
+
 def test_a_carried_frame_is_answered_from_the_tracks_moved_there() -> None:
     tracker = walked(10)
     found = carried_answer(*tracker.at(1.9), SIZE, SETTINGS)
