@@ -171,23 +171,23 @@ def test_tidings_that_nobody_collects_do_not_pile_up() -> None:
 
 
 def test_tracks_that_were_not_heard_of_for_long_are_expected_nowhere() -> None:
-    gate = still()
+    gate = Gate(CAMERA)
     gate.fit(Size(640, 480))
     tracker = Tracker(TrackerSettings())
     for n in range(5):
         gate.tracks(tracker.observe(n, n / 5, person(20 + 10 * n)))
-    assert len(gate._expected(1.0).places) == 1  # noqa: SLF001 - what reaches the change detector is what matters
-    assert len(gate._expected(60.0).places) == 0  # noqa: SLF001 - as above
+    assert len(gate._expected(1.0).places) == 1
+    assert len(gate._expected(60.0).places) == 0
 
 
 def test_answers_of_the_cloud_alone_that_come_in_another_order_do_not_take_time_back() -> None:
-    gate = still()
+    gate = Gate(CAMERA)
     gate.fit(Size(640, 480))
     tracker = Tracker(TrackerSettings())
     first, second = (tracker.observe(n, n / 5, person(20 + 10 * n)) for n in range(2))
     gate.tracks_of_cloud(second)
     gate.tracks_of_cloud(first)
-    [[x1, *_]] = gate._expected(0.2).places.tolist()  # noqa: SLF001 - as above
+    [[x1, *_]] = gate._expected(0.2).places.tolist()
     assert x1 == pytest.approx(30, abs=4)
 
 
