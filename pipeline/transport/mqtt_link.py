@@ -61,6 +61,7 @@ class MqttLink:
         self._where = f"{settings.host}:{settings.port}"
         self._entered = False
         self._end: ReasonCode | None = None
+        self._closed = asyncio.Event()
         self._pending: deque[tuple[MQTTMessageInfo, int]] = deque()
         self._awaited_bytes = 0
         self._packet_bytes = settings.packet_bytes
@@ -94,16 +95,21 @@ class MqttLink:
     async def open(self) -> None:
         """Connect. Raises Lost."""
         entering = asyncio.ensure_future(self._client.__aenter__())
+        closed = asyncio.ensure_future(self._closed.wait())
         try:
+            await asyncio.wait({entering, closed}, return_when=asyncio.FIRST_COMPLETED)
+            if not entering.done() and not self._client._connected.done():  # noqa: SLF001 - aiomqtt would wait on
+                raise Lost(f"{self._where} cannot be reached: it closed the connection without an answer")
             await asyncio.shield(entering)
         except aiomqtt.MqttError as error:
             raise self._not_made(error) from error
         finally:
-            if self._paho.socket() is None:
+            closed.cancel()
+            if self._paho.socket() is None and not self._closed.is_set():
                 # The thread that dials cannot be stopped; left alone it would connect for nobody.
                 await asyncio.wait({entering}, timeout=self._settings.connect_timeout_s)
             entering.cancel()
-            await asyncio.gather(entering, return_exceptions=True)
+            await asyncio.gather(entering, closed, return_exceptions=True)
             self._entered = not entering.cancelled() and entering.exception() is None
         if self._paho.socket() is None:  # ended in the same read as it began: aiomqtt would wait for ever
             raise self._ended()
@@ -206,6 +212,7 @@ class MqttLink:
     def _listen_in(self) -> None:
         """Note the limits that the broker states and the reason it gives for an end; aiomqtt passes on neither."""
         connected, disconnected = self._paho.on_connect, self._paho.on_disconnect
+        loop = asyncio.get_running_loop()
 
         def on_connect(client: Any, userdata: Any, flags: Any, code: ReasonCode, properties: Properties | None) -> None:
             limit = getattr(properties, "MaximumPacketSize", None)
@@ -215,6 +222,7 @@ class MqttLink:
 
         def on_disconnect(client: Any, userdata: Any, flags: Any, code: ReasonCode, properties: Any) -> None:
             self._end = self._end or code
+            loop.call_soon_threadsafe(self._closed.set)
             disconnected(client, userdata, flags, code, properties)
 
         self._paho.on_connect, self._paho.on_disconnect = on_connect, on_disconnect

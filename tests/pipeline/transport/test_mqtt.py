@@ -157,6 +157,19 @@ async def test_a_broker_that_accepts_and_never_answers_costs_no_sockets() -> Non
         silent.set()
 
 
+async def test_a_relay_without_a_broker_behind_it_is_told_at_once() -> None:
+    async def hang_up(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+
+    async with Scripted(hang_up) as server:
+        session = MqttTransport(replace(settings(server.port), ack_timeout_s=600.0), backoff=quick_backoff())
+        task = asyncio.ensure_future(session.run())
+        await until(lambda: server.connections >= 3)
+        expected = f"{HOST}:{server.port} cannot be reached: it closed the connection without an answer"
+        assert session.state.reason == expected
+        await stopped(task)
+
+
 async def test_a_stop_while_connecting_leaves_no_connection_behind() -> None:
     closed = asyncio.Event()
 
