@@ -64,14 +64,6 @@ def survey(
     return Survey(known, features, gain, float(gain.sum()) + model.unseen_gain)
 
 
-def candidates(entry: Entry, motion: BoxArray, settings: CandidateSettings) -> tuple[Candidate, ...]:
-    """Candidates of one frame by fixed rules: its detections, the moving places (n, 4) without one, the tracks it
-    missed.
-    """
-    known = places(entry, motion, settings, TrackerSettings())
-    return as_candidates(known, rule_gain(known, settings), settings, due_only=True)
-
-
 def as_candidates(known: Places, gain: Array, settings: CandidateSettings, *, due_only: bool) -> tuple[Candidate, ...]:
     """The places with their gain (n,); ``due_only`` those that the rules allow to be looked at now."""
     rows = np.flatnonzero(due(known, settings)).tolist() if due_only else range(len(known))
@@ -83,7 +75,6 @@ def as_candidates(known: Places, gain: Array, settings: CandidateSettings, *, du
 
 
 _WHY_KIND = {PlaceKind.MISSED: Why.MISSED, PlaceKind.MOTION: Why.MOTION}
-_RULE_GAIN = {Why.UNVERIFIED: 0.3, Why.MOTION: 0.4, Why.NEW_TRACK: 0.6, Why.MISSED: 0.8}
 
 
 def _why(known: Places, settings: CandidateSettings) -> list[Why]:
@@ -97,13 +88,6 @@ def _why(known: Places, settings: CandidateSettings) -> list[Why]:
         else:
             whys.append(Why.UNCERTAIN if score < settings.sure_above else Why.NEW_TRACK)
     return whys
-
-
-def rule_gain(known: Places, settings: CandidateSettings) -> Array:
-    """What fixed rules think that a look at each place (n,) is worth."""
-    unsure = 1.0 - np.abs(2 * known.score - 1.0) / 2
-    fixed = [_RULE_GAIN.get(why, -1.0) for why in _why(known, settings)]
-    return np.where(np.array(fixed, np.float64) < 0, unsure, fixed)
 
 
 def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking: TrackerSettings) -> Places:

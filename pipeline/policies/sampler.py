@@ -51,13 +51,6 @@ class TokenClock:
         return SampleDecision(due=True, reason="due")
 
 
-class EveryFrame:
-    """Takes every frame."""
-
-    def take(self, at_s: float) -> SampleDecision:  # noqa: ARG002 - the Protocol's argument
-        return SampleDecision(due=True, reason="every")
-
-
 @dataclass(frozen=True, slots=True)
 class RateSettings:
     """Settings of the adaptive rate; ``least_fps`` and ``most_fps`` bound it.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.sampler import AdaptiveRate, EveryFrame, RateSettings, TokenClock
+from pipeline.policies.sampler import AdaptiveRate, RateSettings, TokenClock
 
 
 def taken(rate_fps: float, times_s: list[float]) -> list[float]:
@@ -78,10 +78,6 @@ def test_never_more_than_the_rate_over_any_stretch(rate_fps: float, gaps_s: list
 def test_a_rate_that_is_none_is_refused(rate_fps: float) -> None:
     with pytest.raises(ValueError, match="rate_fps"):
         TokenClock(rate_fps)
-
-
-def test_every_frame_takes_every_frame() -> None:
-    assert all(EveryFrame().take(at_s).due for at_s in (0.0, 0.0, -1.0, 5.0))
 
 
 def test_a_lower_bound_on_the_rate_holds_while_it_is_asked_for() -> None:
