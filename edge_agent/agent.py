@@ -15,6 +15,7 @@ from edge_agent.context import Tools
 from edge_agent.pools import Pools
 from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.settings import AgentSettings, CameraSettings
+from edge_agent.state_files import StateFiles
 from edge_agent.supervision import OpenSource, run_to_end
 from edge_agent.uplink import Uplink
 from pipeline.detectors.base import Detector
@@ -66,6 +67,7 @@ class Agent:
             light=light,
         )
         self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
+        self._state = StateFiles(settings.state_dir, self.cameras)
         self.budget_watch = BudgetWatch(self.cameras, self.publisher, clock, light=light is not None)
 
     async def result(self, result: Result) -> None:
@@ -85,9 +87,10 @@ class Agent:
         the same: a missing cloud never keeps the edge from starting.
         """
         helpers = [self.links.bulk.run(), self.links.control.run(), self.publisher.run(), self.uplink.run()]
-        helpers.append(self.budget_watch.run())
+        helpers += [self.budget_watch.run(), self._state.run()]
         if self._record is not None:
             helpers.append(self._record.run())
+        await self._state.recall()
         async with _background(helpers) as background:
             for camera in self.cameras:
                 await self.state(camera.name, camera.board)
@@ -96,6 +99,7 @@ class Agent:
                 return await self._run_cameras(background)
             finally:  # a session that ends properly sends no will
                 await self._say_goodbye()
+                await self._state.save()
 
     async def _run_cameras(self, background: list[asyncio.Task[None]]) -> dict[str, Ended | None]:
         running = {
@@ -130,6 +134,7 @@ class Agent:
             **{f"uplink_{kind}": count for kind, count in self.uplink.counters.items()},
             **{f"publish_{kind}": count for kind, count in self.publisher.counters.items()},
             **self.budget_watch.counters,
+            **self._state.faults,
             "record_lost": record_lost,
             "ignored_messages": self.links.bulk.state.ignored + self.links.control.state.ignored,
             **{kind: sum(c.board.counters[kind] for c in self.cameras) for kind in LATE_COUNTERS},

@@ -14,7 +14,14 @@ from pipeline.channels import Channel, Closed
 from pipeline.detections import Detections
 from pipeline.mosaic import Layout, shown_px
 from pipeline.policies.latency import FreshEstimate
-from pipeline.policies.offload import OFFLOAD_KINDS, OffloadDecision, OffloadPolicy, OffloadSettings, OffloadView
+from pipeline.policies.offload import (
+    OFFLOAD_KINDS,
+    Adaptive,
+    OffloadDecision,
+    OffloadPolicy,
+    OffloadSettings,
+    OffloadView,
+)
 from pipeline.policies.route import Route, first_look
 from pipeline.results import Origin
 
@@ -45,6 +52,7 @@ class Analysis:
         self._context, self._work = context, work
         settings = context.settings
         self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
+        self._tries_arms = isinstance(self._policy, Adaptive) and not context.patient
         self._edge_ms = FreshEstimate(ESTIMATE_HOLDS_S)
         self._expected_bytes: dict[str, float] = {}
         self._bytes_per_px, self._sending = FIRST_BYTES_PER_PX, True
@@ -157,6 +165,8 @@ class Analysis:
         decision = self._policy.decide(view if search else replace(view, since_full_frame_s=0.0))
         if decision.kind != "none":
             lessons.asked(key, seen, decision)
+        if decision.kind == "frame" and self._tries_arms:
+            self._context.arms.asked_whole(work.frame, view.candidates)
         if seen.gain.size or decision.kind != "none":
             self._sending = decision.kind != "none"
         return decision
@@ -190,6 +200,7 @@ class Analysis:
             sending=self._sending,
             least_score=seen.places.least_published_score,
             audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
+            most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=settings.offload.tail_deviations),
         )
 
     def _since_full_frame_s(self, scene_s: float) -> float:
@@ -221,8 +232,8 @@ class Analysis:
 
     async def _draw(self, decision: OffloadDecision, work: Work) -> tuple[Layout, bytes]:
         context = self._context
-        factor = context.levers.crop_scale_factor
-        layout, data = await context.tools.pools.image.run(lambda: draw(work.frame, decision, context.settings, factor))
+        settings, factor = context.arms.drawing, context.levers.crop_scale_factor
+        layout, data = await context.tools.pools.image.run(lambda: draw(work.frame, decision, settings, factor))
         before = self._expected_bytes.get(decision.kind, len(data))
         self._expected_bytes[decision.kind] = 0.7 * before + 0.3 * len(data)
         if decision.kind == "mosaic":

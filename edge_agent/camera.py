@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from edge_agent.analysis import Analysis
 from edge_agent.answers import with_answer
+from edge_agent.arm_trials import ArmTrials
+from edge_agent.arms import CropArms
 from edge_agent.board import Board
 from edge_agent.capture.base import Ended, VideoSource
 from edge_agent.catch_up import CatchUp
@@ -17,6 +19,7 @@ from edge_agent.gate import Gate
 from edge_agent.intake import Intake
 from edge_agent.lessons import Lessons
 from edge_agent.levers import Levers
+from edge_agent.memory import Memory
 from edge_agent.output import Output
 from edge_agent.questions import Answer, Question
 from edge_agent.resolve import Pending, Phase, Resolver
@@ -25,6 +28,7 @@ from edge_agent.settings import CameraSettings
 from edge_agent.steer import Steer
 from edge_agent.tracking.history import analysed_answer
 from pipeline.channels import Channel, Overflow
+from pipeline.detections import Detections
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
@@ -58,15 +62,32 @@ class Camera:
             steer=Steer(settings.steering, settings.offload.tail_deviations),
             router=Router(RouteSettings(), auto=asks and source.live and settings.route == "auto"),
             lessons=Lessons(settings.gain, settings.offload.audit_share),
+            arms=CropArms(settings),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)
 
     def renew(self, source: VideoSource) -> None:
-        """Begin again after a fault, with nothing left but the counts; a new epoch tells the frames apart."""
+        """Begin again after a fault, with nothing left but the counts and what was learned; a new epoch tells the
+        frames apart.
+        """
         self.source = source
-        tools = self._context.tools
+        tools, memory = self._context.tools, self.memory
         self._begin(replace(tools, epoch=max(tools.epoch + 1, int(wall_time().timestamp()))))
+        self.recall(memory)
+
+    @property
+    def memory(self) -> Memory:
+        """What it has learned."""
+        context = self._context
+        return Memory(self.name, context.lessons.model, context.arms.learned, context.gate.memory)
+
+    def recall(self, memory: Memory) -> None:
+        """Go on from what was learned before; ahead of the first frame."""
+        context = self._context
+        context.lessons.model, context.arms.learned = memory.gain, memory.arms
+        if memory.gate is not None:
+            context.gate.recall(memory.gate)
 
     async def failed(self, fault: str) -> None:
         """Show that a stage has broken down."""
@@ -95,6 +116,11 @@ class Camera:
         return self._context.router
 
     @property
+    def arms(self) -> CropArms:
+        """How it draws crops; a new value after each ``renew``."""
+        return self._context.arms
+
+    @property
     def steer(self) -> Steer:
         """What it holds to when it asks the cloud; a new value after each ``renew``."""
         return self._context.steer
@@ -106,10 +132,12 @@ class Camera:
                 analysis = Analysis(self._context, self.work)
                 stages.create_task(analysis.run(), name=f"{self.name}/analysis")
                 catching_up = stages.create_task(CatchUp(self._context, analysis).run(), name=f"{self.name}/catch_up")
+                trying = stages.create_task(ArmTrials(self._context).run(), name=f"{self.name}/arm_trials")
                 stages.create_task(Output(self._context).run(), name=f"{self.name}/output")
                 ended = await Intake(self._context, self.source, self.work).run()
                 self._context.captured_all = True
                 catching_up.cancel()
+                trying.cancel()
                 await self.work.close()
                 self._context.changed.set()
         finally:
@@ -122,6 +150,8 @@ class Camera:
         """Note what a frame's question has cost, and how long its answer is waited for."""
         context = self._context
         self.board.bytes_up += size_bytes
+        if question.trial:
+            return
         # Whoever reads a file as fast as it goes would rather wait than do without the answer.
         likely_ms = None if context.patient else p95_ms
         until = wait(context.tools.clock.now_s(), question.settle_at_s, likely_ms, context.settings.wait)
@@ -134,6 +164,9 @@ class Camera:
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
         context, key = self._context, answer.question.key
+        if answer.question.trial:
+            context.arms.answered(key, self._sure(self._seen(answer)))
+            return
         pending = context.resolver.get(key)
         if pending is None:
             self._late(answer)
@@ -166,12 +199,11 @@ class Camera:
         if entry is None or len(entry.seen.looked_at):
             return False  # forgotten, or corrected before
         size = Size(question.frame_width, question.frame_height)
-        parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
-        looked_at = regions_xyxy(Layout(size, question.crops))
-        cloud = context.wanted(merge_crops(parts, looked_at))
+        looked_at, cloud = regions_xyxy(Layout(size, question.crops)), self._seen(answer)
         before, whole = analysed_answer(entry, size, context.settings.tracker), question.kind == "frame"
         if whole and pending.edge_model is not None:
-            context.steer.compared(before, cloud.select(cloud.score >= context.tools.sure_score))
+            context.steer.compared(before, self._sure(cloud))
+            context.try_arm(context.arms.seen_whole(question.key, self._sure(cloud)))
         seen = fuse(entry.seen.detections, cloud, looked_at, context.tools.sure_score)
         used = context.tracker.correct(question.key.seq, seen)
         corrected = context.tracker.entry(question.key.seq)
@@ -184,8 +216,19 @@ class Camera:
             context.lessons.answered(question.key, before, after, looked_at, whole=whole)
         return used
 
+    def _seen(self, answer: Answer) -> Detections:
+        """What the cloud saw of the camera's objects, in frame pixels."""
+        question = answer.question
+        parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
+        looked_at = regions_xyxy(Layout(Size(question.frame_width, question.frame_height), question.crops))
+        return self._context.wanted(merge_crops(parts, looked_at))
+
+    def _sure(self, cloud: Detections) -> Detections:
+        return cloud.select(cloud.score >= self._context.tools.sure_score)
+
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
         """The cloud will not answer: the edge's own answer is final."""
+        self._context.arms.gave_up(key)
         pending = self._context.resolver.get(key)
         if pending is not None and pending.phase is not Phase.SETTLED:  # else it was asked for the tracks alone
             self._context.settle(key, Origin.EDGE_SHED if shed else Origin.EDGE, reason)

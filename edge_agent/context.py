@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from edge_agent.arms import CropArms, Trial
 from edge_agent.board import Board
 from edge_agent.frame_work import wanted
 from edge_agent.gate import Gate, Gated
@@ -79,7 +80,8 @@ class Context:
     """One camera's memory.
 
     ``changed`` wakes the output, ``room`` the intake. ``reopened`` says that there is a way to the cloud again, and
-    ``left_alone`` is the newest analysed frame if there was none for it. ``to_show`` is the one frame whose picture is
+    ``left_alone`` is the newest analysed frame if there was none for it. ``trial`` is of a frame whose answer has come,
+    which ``trial_possible`` says. ``to_show`` is the one frame whose picture is
     kept until its answer is known. ``patient`` cameras read a file as fast as it goes and would rather wait than do
     without the cloud; ``stills`` are pictures that have nothing to do with one another.
     """
@@ -95,11 +97,14 @@ class Context:
     steer: Steer
     router: Router
     lessons: Lessons
+    arms: CropArms
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     reopened: asyncio.Event = field(default_factory=asyncio.Event)
     left_alone: Work | None = None
+    trial_possible: asyncio.Event = field(default_factory=asyncio.Event)
+    trial: Trial | None = None
     recent: RecentResults = field(default_factory=RecentResults)
     to_show: Frame | None = None
     captured_all: bool = False
@@ -125,6 +130,12 @@ class Context:
         """Keep this frame to be shown with its answer, unless another one waits for its own."""
         if self.to_show is None:
             self.to_show = frame
+
+    def try_arm(self, trial: Trial | None) -> None:
+        """A trial, if there is one, has become possible."""
+        if trial is not None:
+            self.trial = trial
+            self.trial_possible.set()
 
     def start_anew(self) -> None:
         """Forget the tracks: what follows does not continue what was before."""

@@ -12,7 +12,7 @@ from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
 from pipeline.frames import Frame
 from pipeline.geometry import Size
-from pipeline.mosaic import Layout, pack, render, to_rects, whole_frame
+from pipeline.mosaic import Layout, MosaicSettings, pack, render, to_rects, whole_frame
 from pipeline.policies.offload import OffloadDecision, crops
 
 
@@ -32,6 +32,11 @@ def look(detector: Detector, frame: Frame, settings: CameraSettings, region: Reg
     return wanted(found, settings, region)
 
 
+def drawn_scale(mosaic: MosaicSettings, factor: float) -> float:
+    """The scale of crops that are shrunk by a factor in (0, 1], not below their least one."""
+    return max(mosaic.scale * factor, min(mosaic.scale, mosaic.least_scale))
+
+
 def draw(
     frame: Frame, decision: OffloadDecision, settings: CameraSettings, scale_factor: float = 1.0
 ) -> tuple[Layout, bytes]:
@@ -44,9 +49,7 @@ def draw(
         sides = (round(images.frame_width_px * scale_factor), round(images.frame_height_px * scale_factor))
         layout = whole_frame(frame.size, *sides)
         return layout, jpeg(render(frame.image, layout), images.frame_quality)
-    mosaic = settings.mosaic
-    if scale_factor < 1.0:
-        mosaic = replace(mosaic, scale=max(mosaic.scale * scale_factor, min(mosaic.scale, mosaic.least_scale)))
+    mosaic = replace(settings.mosaic, scale=drawn_scale(settings.mosaic, scale_factor))
     layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), mosaic)
     return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
 

@@ -15,7 +15,7 @@ from pipeline.detections import Detections
 from pipeline.frames import Frame, Image
 from pipeline.geometry import BoxArray, Size
 from pipeline.policies.change import NOTHING_EXPECTED, AdaptiveChange, ChangeDetector, Expected, NoChangeDetection
-from pipeline.policies.keep import News
+from pipeline.policies.keep import KeepMemory, News
 from pipeline.policies.sampler import AdaptiveRate, RateSettings, TokenClock
 
 BASELINE_EVERY = 10
@@ -52,16 +52,29 @@ class Gate:
         self._change: ChangeDetector | None = None
         self._heard: deque[tuple[float, News]] = deque(maxlen=_AWAITED_TIDINGS)
         self._last: Entry | None = None
+        self._memory: KeepMemory | None = None
         self.region: RegionOfInterest | None = None
 
     def fit(self, size: Size) -> RegionOfInterest:
         """Bind region and masks to the frame size, if it is new. Raises RegionError where they do not fit."""
         if self.region is None or size != self._size:
             self.region = bind(self._settings.roi, self._settings.masks, size)
+            before = self.memory
             kind = AdaptiveChange if self._settings.change_detection == "adaptive" else NoChangeDetection
             self._change = kind(self._settings.change, self.region.mask)
             self._size, self._last = size, None
+            if before is not None:
+                self._change.recall(before)
         return self.region
+
+    @property
+    def memory(self) -> KeepMemory | None:
+        """What was learned of the scene's changes, which are shares of the picture; None where nothing is."""
+        return self._memory if self._change is None else self._change.memory
+
+    def recall(self, memory: KeepMemory) -> None:
+        """Go on from what was learned before; ahead of the first frame."""
+        self._memory = memory
 
     def due(self, scene_s: float, most_fps: float | None = None) -> bool:
         """Whether the frame's turn has come, at no more than ``most_fps`` frames per second."""

@@ -18,7 +18,10 @@ NO_WAY = frozenset({"broker_down", "no_worker", "circuit_open"})
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock."""
+    """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
+
+    A ``trial`` is about a frame that has its answer; it is there to be learned from.
+    """
 
     key: FrameKey
     kind: str
@@ -28,6 +31,7 @@ class Question:
     jpeg: bytes
     settle_at_s: float
     weight: float
+    trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What the agent can be told; made by the configuration, one frozen value per part."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from edge_agent.candidates import CandidateSettings
@@ -104,5 +105,7 @@ class AgentSettings:
     cameras: tuple[CameraSettings, ...]
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
     settle_margin_ms: float = 20.0
+    state_dir: Path | None = None
+    """Where what the cameras have learned is kept; None keeps nothing."""
     frames_in_flight: int = 8
     """For sources that are not live: how many frames may be under way at once."""

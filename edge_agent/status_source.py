@@ -8,12 +8,14 @@ from edge_agent.agent import Agent
 from edge_agent.board import Board
 from edge_agent.camera import Camera
 from edge_agent.drawing import annotated_jpeg
+from edge_agent.frame_work import drawn_scale
 from edge_agent.status.queues import queue_statuses
 from edge_agent.status.snapshot import (
     AgentStatus,
     AttainmentStatus,
     BreachStatus,
     CameraStatus,
+    CropsStatus,
     PathStatus,
     Percentiles,
     WorkerStatus,
@@ -115,6 +117,7 @@ class AgentStatusSource:
             picture_seq=board.picture.result.seq if board.picture else None,
             attainment=_attainment(camera),
             steering=steering_status(camera.steer, camera.router),
+            crops=_crops(camera),
             **self._budgets(camera),
         )
 
@@ -135,6 +138,11 @@ class AgentStatusSource:
             "turned_down": {action.value: in_words(action, now) for action in steps},
             "steps": {action.value: count for action, count in steps.items()},
         }
+
+
+def _crops(camera: Camera) -> CropsStatus:
+    arm, scale = camera.arms.learned.current, drawn_scale(camera.arms.drawing.mosaic, camera.levers.crop_scale_factor)
+    return CropsStatus(padding=arm.padding, scale=scale, quality=arm.quality, trials=camera.arms.trials)
 
 
 def _attainment(camera: Camera) -> AttainmentStatus:

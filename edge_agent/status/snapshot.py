@@ -52,6 +52,15 @@ class SteeringStatus(msgspec.Struct, frozen=True, kw_only=True):
     route_reason: str
 
 
+class CropsStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How crops are drawn now, and how many trials have taught it; ``scale`` is what a breach leaves of it."""
+
+    padding: float
+    scale: float
+    quality: int
+    trials: int
+
+
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The way to the workers of a tier, as predicted for a request of the usual size; ``age_s`` since it was last
     heard of. The four parts add up to the expected round trip; ``tail_ms`` is a bad case.
@@ -101,6 +110,7 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     steps: dict[str, int] = {}
     """Steps taken by action."""
     steering: SteeringStatus | None = None
+    crops: CropsStatus | None = None
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,23 +1,24 @@
 """How well and how cheaply each way of drawing crops shows the larger model the same places."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from cloud_worker.model_runner import decode_jpeg
 from cloud_worker.replies import per_crop
+from edge_agent.arms import with_arm
 from edge_agent.fusion import merge_crops
 from edge_agent.gate import jpeg
 from edge_agent.settings import CameraSettings
 from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
 from pipeline.frames import Image
-from pipeline.geometry import BoxArray, Size, coverage
-from pipeline.metrics.matching import Score, score_frame, total
+from pipeline.geometry import Size
 from pipeline.mosaic import Layout, pack, regions_xyxy, render, shown_px, to_frame, to_rects, whole_frame
 from pipeline.policies.crop_arms import ArmRecord, CropArm
 from pipeline.policies.offload import Candidate, crops
+from pipeline.policies.outcomes import agreement_at
 
 _LOSSLESS = 95
 """JPEG quality from which nobody sees a loss."""
@@ -42,21 +43,6 @@ def send(cloud: Cloud, layout: Layout, data: bytes) -> Detections:
     return merge_crops(parts, regions_xyxy(layout))
 
 
-def of_arm(settings: CameraSettings, arm: CropArm) -> CameraSettings:
-    """The settings with crops drawn as the arm says."""
-    return replace(
-        settings,
-        offload=replace(settings.offload, padding=arm.padding),
-        mosaic=replace(settings.mosaic, scale=arm.scale, least_scale=min(settings.mosaic.least_scale, arm.scale)),
-        images=replace(settings.images, mosaic_quality=arm.quality),
-    )
-
-
-def configured_arm(settings: CameraSettings) -> CropArm:
-    """How the settings draw crops."""
-    return CropArm(settings.offload.padding, settings.mosaic.scale, settings.images.mosaic_quality)
-
-
 class ArmTrial:
     """Shows the same places to the larger model by every arm, and compares with its look at the whole frame, which has
     the size that whole frames are sent in, and hardly a loss.
@@ -75,10 +61,10 @@ class ArmTrial:
         whole = whole_frame(size, images.frame_width_px, images.frame_height_px)
         reference = send(self._cloud, whole, jpeg(render(image, whole), _LOSSLESS))
         for arm, record in self.records.items():
-            settings = of_arm(self._settings, arm)
+            settings = with_arm(self._settings, arm)
             layout = pack(to_rects(crops(places, settings.offload, size), size), settings.mosaic)
             data = jpeg(render(image, layout), arm.quality)
-            score = _agreement(send(self._cloud, layout, data), reference, asked)
+            score = agreement_at(asked, send(self._cloud, layout, data), reference)
             counts = (score.true_positives, score.false_positives, score.false_negatives)
             self.records[arm] = record.add(*counts, len(data))
             self._shown_px[arm] += shown_px(layout)
@@ -87,12 +73,3 @@ class ArmTrial:
     def bytes_per_px(self) -> Mapping[CropArm, float]:
         """Bytes per pixel of the frame that each arm shows."""
         return {arm: record.size_bytes / max(self._shown_px[arm], 1) for arm, record in self.records.items()}
-
-
-def _agreement(found: Detections, reference: Detections, asked: BoxArray) -> Score:
-    """Right, wrong and missed of what lies at the places asked about, class by class."""
-    found, reference = (d.select(coverage(d.xyxy, asked).max(axis=1, initial=0.0) >= 0.5) for d in (found, reference))
-    labels = np.union1d(found.label, reference.label)
-    return total(
-        score_frame(found.xyxy[found.label == label], reference.xyxy[reference.label == label]) for label in labels
-    )

@@ -6,8 +6,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from edge_agent.arms import configured_arm
 from foveate.bench.serial import load_models
-from foveate.calibrate.arms import Cloud, configured_arm
+from foveate.calibrate.arms import Cloud
 from foveate.calibrate.recording import Recorder, Recording
 from foveate.calibrate.replay import fit_gain
 from foveate.calibrate.table import Budget, Row, choose, nearest, rows

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edge_agent.arms import configured_arm
 from edge_agent.candidates import as_candidates
 from edge_agent.frame_work import draw, look, wanted
 from edge_agent.gate import Gate, Gated
 from edge_agent.region_of_interest import RegionOfInterest
 from edge_agent.settings import CameraSettings
 from foveate.bench.serial import read_frames
-from foveate.calibrate.arms import ArmTrial, Cloud, configured_arm, send
+from foveate.calibrate.arms import ArmTrial, Cloud, send
 from foveate.calibrate.replay import Looked, Replay
 from pipeline.detectors.base import Detector
 from pipeline.errors import SourceError

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edge_agent.arms import with_arm
 from edge_agent.candidates import as_candidates
 from edge_agent.settings import CameraSettings
-from foveate.calibrate.arms import of_arm
 from foveate.calibrate.recording import Recording
 from foveate.calibrate.replay import Looked, Replay, whole_frame
 from foveate.models.scoring import as_truth, score
@@ -57,7 +57,7 @@ def rows(
     recording: Recording, settings: CameraSettings, model: GainModel, arm: CropArm, kbps: float | None
 ) -> list[Row]:
     """What every setting comes to; ``kbps`` is the rate at which its pictures would travel (None: at once)."""
-    return [_row(recording, of_arm(settings, arm), model, arm, least, kbps) for least in LEAST_GAINS]
+    return [_row(recording, with_arm(settings, arm), model, arm, least, kbps) for least in LEAST_GAINS]
 
 
 def choose(table: Sequence[Row], budget: Budget) -> Row | None:

@@ -102,6 +102,12 @@ class OffloadKeys(Keys):
     audit_share: float = key(
         _OFFLOAD.audit_share, "Share of the frames that have all places looked at, to be learned from", ge=0, le=1
     )
+    trial_share: float = key(
+        _OFFLOAD.trial_share,
+        "Share of the whole frames that are followed by crops drawn another way, to learn which is enough; 0 for never",
+        ge=0,
+        le=1,
+    )
     threshold: float = key(_OFFLOAD.threshold, "Score of the policies `threshold` and `min_confidence`", ge=0, le=1)
     share: float = key(_OFFLOAD.share, "Share of the frames that the policy `random` sends", ge=0, le=1)
     padding: float = key(_OFFLOAD.padding, "Margin around a place, as a share of its side", ge=0, le=5)
@@ -207,7 +213,9 @@ class CameraKeys(Keys):
     objects: tuple[str, ...] = key((), "Classes to report; empty for all", max_length=1000)
     publish: Literal["analysed", "all"] = key(_CAMERA.publish, "Publish analysed frames, or the carried ones too")
     calibration: CalibrationFile | None = key(
-        None, "What `foveate calibrate` has learned of this camera; its crops and gains go before those configured"
+        None,
+        "What `foveate calibrate` has learned of this camera; its crops and gains go before those configured, and what"
+        " is in `agent.state_dir` before them",
     )
     revisions: bool = key(_CAMERA.revisions, "Publish a result again where a late answer of the cloud changes it")
     change: ChangeKeys = key(ChangeKeys(), "Change detection")

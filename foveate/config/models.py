@@ -40,6 +40,11 @@ class AgentKeys(Keys):
     """The agent as a whole."""
 
     name: Level | None = key(None, "Name in MQTT topics, another for each agent; the host's name where it is left out")
+    state_dir: AnyPath | None = key(
+        None,
+        "Folder, this agent's own, for what its cameras learn: gains, crops and the gate's thresholds, a file of some"
+        " kilobytes each, without pictures; null keeps nothing",
+    )
     settle_margin_ms: float = key(
         _AGENT.settle_margin_ms, "So long before the deadline an answer is settled with what is there", ge=0, le=10_000
     )

@@ -155,6 +155,7 @@ class CameraDecisions:
                 sending=self._sending,
                 least_score=look.scene.frame.least_score,
                 audited=look.scene.all if audit else (),
+                most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=settings.tail_deviations),
             )
         )
         if look.scene.all or decision.kind != "none":

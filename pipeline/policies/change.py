@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pipeline.frames import Image
 from pipeline.geometry import BoxArray, Size, intersection, iou
 from pipeline.policies.busy import BusyCells
-from pipeline.policies.keep import Change, KeepRule, KeepSettings, News
+from pipeline.policies.keep import Change, KeepMemory, KeepRule, KeepSettings, News
 from pipeline.policies.small_picture import Field, Grey, boxes_of, difference, parts, shrink
 from pipeline.policies.storm import StormWatch
 
@@ -85,6 +85,15 @@ class ChangeDetector(Protocol):
 
     def learn(self, at_s: float, news: News) -> None:
         """Take in what the frame of scene time ``at_s``, which was kept, has shown; each model may have its say."""
+        ...
+
+    @property
+    def memory(self) -> KeepMemory | None:
+        """What was learned; None where nothing is."""
+        ...
+
+    def recall(self, memory: KeepMemory) -> None:
+        """Go on from what was learned before."""
         ...
 
 
@@ -201,6 +210,14 @@ class AdaptiveChange:
         if change is not None and self._settings.learn:
             self._keep.learn(change, news)
 
+    @property
+    def memory(self) -> KeepMemory | None:
+        return self._keep.memory if self._settings.learn else None
+
+    def recall(self, memory: KeepMemory) -> None:
+        if self._settings.learn:
+            self._keep.recall(memory)
+
     def _remember(self, at_s: float, change: Change) -> None:
         self._looks[at_s] = change
         if len(self._looks) > _REMEMBERED_LOOKS:
@@ -275,3 +292,8 @@ class NoChangeDetection:
 
     def learn(self, at_s: float, news: News) -> None:
         """Learn nothing: every frame is kept whatever it shows."""
+
+    memory: KeepMemory | None = None
+
+    def recall(self, memory: KeepMemory) -> None:
+        """Nothing was learned."""

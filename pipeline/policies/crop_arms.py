@@ -15,9 +15,9 @@ class CropArm:
     quality: int = 60
 
 
+PADDINGS, SCALES, QUALITIES = (0.10, 0.15, 0.25), (0.5, 0.6, 0.75, 1.0), (40, 60, 80)
 ARMS: tuple[CropArm, ...] = tuple(
-    CropArm(padding, scale, quality)
-    for padding, scale, quality in product((0.10, 0.15, 0.25), (0.5, 0.6, 0.75, 1.0), (40, 60, 80))
+    CropArm(padding, scale, quality) for padding, scale, quality in product(PADDINGS, SCALES, QUALITIES)
 )
 """What is tried."""
 

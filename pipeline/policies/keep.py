@@ -5,9 +5,11 @@ the camera blind to the next one, and what a track foretells can wait for the ra
 is hardly ever idle the change has nothing to tell, and sampling stays uniform.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from pipeline.policies.worth import LearnedWorth, WorthSettings
+from pipeline.policies.worth import Evidence, LearnedWorth, WorthSettings
 
 _TOLERANCE_S = 1e-6
 _IDLE_GAIN = 0.02
@@ -38,6 +40,29 @@ class KeepSettings:
     max_gap_s: float
     idle_share: float
     audit_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeepMemory:
+    """What the rule of a camera has learned, starting from ``least_area``."""
+
+    least_area: float
+    elsewhere: Evidence
+    tracked: Evidence
+
+    def as_dict(self) -> dict[str, Any]:
+        """The memory as plain values, for JSON."""
+        evidence = {"elsewhere": self.elsewhere.as_dict(), "tracked": self.tracked.as_dict()}
+        return {"least_area": self.least_area, **evidence}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "KeepMemory":
+        """The memory that ``as_dict`` gave. Raises ValueError where it is none."""
+        try:
+            least_area, elsewhere, tracked = float(values["least_area"]), values["elsewhere"], values["tracked"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"what its gate has learned cannot be read ({error!r})") from error
+        return cls(least_area, Evidence.from_dict(elsewhere), Evidence.from_dict(tracked))
 
 
 class KeepRule:
@@ -78,6 +103,17 @@ class KeepRule:
             return False, "unchanged"
         self._audit -= 1
         return True, "audit"
+
+    @property
+    def memory(self) -> KeepMemory:
+        """What was learned."""
+        return KeepMemory(self._settings.least_area, self._elsewhere.evidence, self._tracked.evidence)
+
+    def recall(self, memory: KeepMemory) -> None:
+        """Go on from what was learned before, unless that started from another ``least_area``."""
+        if memory.least_area == self._settings.least_area:
+            self._elsewhere.recall(memory.elsewhere)
+            self._tracked.recall(memory.tracked)
 
     def learn(self, change: Change, news: News) -> None:
         """Take in what a kept frame with such a change has shown."""

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.detections import Detections
-from pipeline.geometry import BoxArray, iou
-from pipeline.metrics.matching import match
+from pipeline.geometry import BoxArray, coverage, iou
+from pipeline.metrics.matching import Score, match, score_frame, total
 
 SAME_IOU = 0.5
 """A box of the same label that overlaps less was moved."""
@@ -32,6 +32,15 @@ def changed_places(places: BoxArray, before: Detections, after: Detections) -> t
     nearest, close = overlap.argmax(axis=1), overlap.max(axis=1) >= _AT_PLACE_IOU
     changed[nearest[close]] = True
     return changed, int((~close).sum())
+
+
+def agreement_at(places: BoxArray, found: Detections, reference: Detections) -> Score:
+    """Right, wrong and missed boxes at some places (n, 4) against another look, class by class."""
+    found, reference = (d.select(coverage(d.xyxy, places).max(axis=1, initial=0.0) >= 0.5) for d in (found, reference))
+    return total(
+        score_frame(found.xyxy[found.label == label], reference.xyxy[reference.label == label], least_iou=SAME_IOU)
+        for label in np.union1d(found.label, reference.label)
+    )
 
 
 def drawn(name: str, share: float) -> bool:

@@ -7,7 +7,10 @@ evidence covers what would be left out. Static thresholds do not transfer betwee
 that forgets takes the place of their nearest neighbours).
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,29 @@ class WorthSettings:
     most_factor: float = 32.0
     prior_looks: float = 2.0
     half_life_looks: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Looks by the size of the change, from the smallest size on, and how many of them have shown something new."""
+
+    looks: tuple[float, ...]
+    news: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The evidence as plain values, for JSON."""
+        return {"looks": list(self.looks), "news": list(self.news)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Evidence":
+        """The evidence that ``as_dict`` gave. Raises ValueError where it is none."""
+        try:
+            looks, news = (tuple(float(number) for number in values[name]) for name in ("looks", "news"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"what its gate has learned cannot be read ({error!r})") from error
+        if len(looks) != len(news) or not all(0 <= number < math.inf for number in (*looks, *news)):
+            raise ValueError("what its gate has learned has numbers that cannot be")
+        return cls(looks, news)
 
 
 class LearnedWorth:
@@ -55,6 +81,18 @@ class LearnedWorth:
         self._looks[at] += 1.0
         self._news[at] += float(news)
         self.threshold = self._decide()
+
+    @property
+    def evidence(self) -> "Evidence":
+        """What was learned."""
+        return Evidence(tuple(self._looks.tolist()), tuple(self._news.tolist()))
+
+    def recall(self, evidence: "Evidence") -> None:
+        """Go on from what was learned before, if that was for the same sizes of change."""
+        if len(evidence.looks) == len(self._edges):
+            self._looks = np.maximum(evidence.looks, self._prior_looks)
+            self._news = np.clip(evidence.news, self._prior_news, self._looks)
+            self.threshold = self._decide()
 
     def _decide(self) -> float:
         """The smallest size of change at which looks are worth their while."""

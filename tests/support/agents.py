@@ -5,6 +5,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -303,13 +304,14 @@ async def stage(
     broker_up: bool = True,
     image_s: float = 0.0,
     light: SmallModel | None = None,
+    state_dir: Path | None = None,
 ) -> AsyncIterator[Stage]:
     """Set up an agent ``a1``; ``deeds`` None is a world without workers, ``image_s`` what the gate takes, ``light`` a
     lighter small model, which takes as long as the other one.
     """
     hub = MemoryHub()
     small = model or SmallModel(UNSURE_PERSON)
-    settings = AgentSettings("a1", tuple(cameras) or (camera(),), uplink or UplinkSettings())
+    settings = AgentSettings("a1", tuple(cameras) or (camera(),), uplink or UplinkSettings(), state_dir=state_dir)
     bulk, control = MemoryTransport(hub, name="bulk"), MemoryTransport(hub, Publisher.will("a1"), "control")
     waiting = iter(sources)
     kept = Kept()

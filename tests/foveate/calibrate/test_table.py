@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveate.calibrate.arms import configured_arm
+from edge_agent.arms import configured_arm
 from foveate.calibrate.recording import Cost, Recording
 from foveate.calibrate.table import LEAST_GAINS, Budget, Row, choose, nearest, rows
 from pipeline.policies.crop_arms import ArmRecord

@@ -266,3 +266,53 @@ def test_min_confidence_takes_the_whole_of_a_frame_with_an_unsure_box() -> None:
     assert MinConfidence(0.6).decide(replace(VIEW, least_score=0.5)).places == VIEW.candidates
     assert MinConfidence(0.6).decide(replace(VIEW, least_score=0.7)).kind == "none"
     assert MinConfidence(0.6).decide(VIEW).kind == "none"
+
+
+# What can be in time.
+
+
+def test_of_what_cannot_all_be_in_time_the_places_go_that_bring_most_for_their_bytes() -> None:
+    large = Candidate((0, 0, 200, 300), Why.UNVERIFIED, 0.9)  # 260 x 390 px with its margin: 10 kB
+    small = Candidate((300, 0, 340, 80), Why.UNCERTAIN, 0.5)  # 56 x 104 px: 0.6 kB
+    view = replace(VIEW, candidates=(large, small), bytes_per_px=0.1, round_trip_ms={"mosaic": 500.0})
+    assert POLICY.decide(replace(view, most_bytes=12_000.0)).places == (large, small)
+    trimmed = POLICY.decide(replace(view, most_bytes=10_000.0))
+    assert (trimmed.kind, trimmed.reason, trimmed.places) == ("mosaic", "uncertain", (small,))
+    nothing = POLICY.decide(replace(view, most_bytes=1_000.0))
+    assert (nothing.kind, nothing.reason, nothing.wanted) == ("none", "infeasible", True)
+
+
+def test_a_small_mosaic_goes_by_its_own_size_and_not_by_the_usual_one() -> None:
+    view = replace(VIEW, bytes_per_px=0.1, round_trip_ms={"mosaic": 500.0})
+    assert POLICY.decide(view).reason == "infeasible"
+    assert POLICY.decide(replace(view, most_bytes=9_000.0)).kind == "mosaic"
+
+
+def test_time_for_bytes_does_not_lift_what_else_hinders() -> None:
+    for change, reason in (
+        ({"reachable": False, "unreachable_reason": "no_worker"}, "no_worker"),
+        ({"tokens_bytes": 10.0}, "budget"),
+    ):
+        assert POLICY.decide(replace(VIEW, most_bytes=1e6, **change)).reason == reason
+
+
+def test_what_is_only_drawn_to_be_learned_from_goes_last() -> None:
+    hopeless = Candidate((0, 0, 20, 40), Why.UNCERTAIN, 0.001)
+    view = replace(VIEW, audited=(hopeless, *VIEW.candidates), bytes_per_px=0.1, most_bytes=2_100.0)
+    decision = POLICY.decide(view)
+    assert (decision.places, decision.drawn) == (VIEW.candidates, ())
+
+
+@given(st.lists(place_of, max_size=20), st.floats(0, 50_000), st.floats(0, 50_000))
+def test_what_goes_fits_the_time_and_more_time_brings_no_less(
+    places: list[Candidate], most_bytes: float, more_bytes: float
+) -> None:
+    view = replace(VIEW, candidates=tuple(places), bytes_per_px=0.1)
+    short = POLICY.decide(replace(view, most_bytes=most_bytes))
+    unbounded = POLICY.decide(view)
+    assert set(short.places) <= set(unbounded.places)
+    margins = [(x2 - x1, y2 - y1) for x1, y1, x2, y2 in (place.box for place in short.places)]
+    shown_px = sum((w + 2 * max(0.15 * w, 8)) * (h + 2 * max(0.15 * h, 8)) for w, h in margins)
+    assert not margins or shown_px * 0.1 <= most_bytes
+    if short.kind == "mosaic":
+        assert POLICY.decide(replace(view, most_bytes=most_bytes + more_bytes)).kind == "mosaic"

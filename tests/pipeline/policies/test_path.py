@@ -181,3 +181,19 @@ def test_what_is_on_the_way_up_is_never_more_than_was_sent_and_goes_with_time(
         now_s += gap_s
         path, total_bytes = path.sent(size_bytes, now_s), total_bytes + size_bytes
         assert 0 <= path.ahead_bytes(now_s + 1) <= path.ahead_bytes(now_s) <= total_bytes + 1e-6
+
+
+def test_the_largest_request_that_is_in_time_takes_just_the_time_that_there_is() -> None:
+    path = learned()
+    most_bytes = path.most_bytes(120.0, 12.1)
+    assert most_bytes is not None
+    forecast = path.forecast(most_bytes, 12.1)
+    assert forecast is not None
+    assert forecast.tail_ms == pytest.approx(120.0)
+    assert path.most_bytes(10.0, 12.1) == 0.0
+
+
+def test_how_much_is_in_time_is_unknown_where_the_way_or_the_worker_is() -> None:
+    assert PathEstimate().most_bytes(100.0, 0.0) is None
+    assert learned().most_bytes(100.0, 13.5) is None
+    assert learned().most_bytes(100.0, 12.1, "frame") is None
