@@ -73,13 +73,15 @@ class ShapedTransport:
         await self._inner.wait_connected()
 
     async def run(self) -> None:
-        lanes = [asyncio.create_task(lane.run()) for lane in (self._up, self._down)]
+        parts = [asyncio.create_task(part.run()) for part in (self._inner, self._up, self._down)]
         try:
-            await self._inner.run()
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in ended:
+                part.result()  # raises what ended it, be it a lane
         finally:
             for waiting in self._awaited:
                 _settle(waiting, PublishStatus.NOT_CONNECTED)
-            tasks = (*lanes, *self._handing_over)
+            tasks = (*parts, *self._handing_over)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -179,6 +179,22 @@ def test_who_waits_for_an_acknowledgement_is_told_when_the_session_stops() -> No
     assert at_s == pytest.approx(1.0)
 
 
+def test_a_fault_on_the_way_ends_the_session_and_is_not_swallowed() -> None:
+    class Broken(MemoryTransport):
+        async def publish(self, outgoing: Outgoing) -> PublishStatus:
+            raise RuntimeError("the way is broken")
+
+    async def main() -> None:
+        session = ShapedTransport(Broken(MemoryHub()), *steady().links(0.0), LoopClock())
+        task = asyncio.ensure_future(session.run())
+        await session.wait_connected()
+        await session.publish(Outgoing("up/a", b""))
+        await task
+
+    with pytest.raises(RuntimeError, match="the way is broken"):
+        run_virtual(main())
+
+
 def test_what_comes_down_faster_than_the_link_is_ignored_and_counted_beyond_a_bound() -> None:
     async def main() -> tuple[int, int, int]:
         site = Site(steady(mbit_s=0.1))
