@@ -16,6 +16,8 @@ from foveate.bench.report_page.segments import Segment, segments
 Cell = tuple[str, str]
 """Playlist and network."""
 OUTAGE = "outage"
+BUSY_LOAD = 0.7
+"""Beyond it other work makes service times longer than they are."""
 LATENCY_ROWS = ("B2 cloud only, in turn", "B3 cloud only, newest wins", "B0 edge only, every frame")
 PATIENT, DROPPED = "waits for the cloud, no timeout", "late answers dropped"
 
@@ -83,9 +85,17 @@ def tell(evidence: Evidence) -> Page:
     lead = (
         "The product, its parts and its alternatives on the same frames over the same networks. Every system is played"
         " on virtual time with service times that were measured on this machine; what a rival does on the camera is"
-        " free. Where Foveate loses, it says so."
+        " free. Where Foveate loses, it says so." + _doubt(evidence.context)
     )
     return Page("Foveate, compared", lead, tuple(_facts(first, found, cells)), sections, _about(evidence.context))
+
+
+def _doubt(context: dict[str, Any]) -> str:
+    """What speaks against the figures; empty where nothing does."""
+    load = context.get("machine", {}).get("load_1min", 0.0)
+    if load <= BUSY_LOAD:
+        return ""
+    return f" *Doubtful: other work kept the machine busy (load {load}) when the service times were measured.*"
 
 
 def _facts(cell: Cell, found: Sequence[System], cells: dict[Cell, list[System]]) -> list[tuple[str, str]]:

@@ -97,3 +97,11 @@ def test_a_measurement_that_was_broken_off_can_be_looked_at(tmp_path: Path) -> N
         file.unlink()
     build(tmp_path)
     assert "mix over lte" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(("load", "doubtful"), [(0.2, False), (5.0, True)])
+def test_a_busy_machine_makes_the_figures_doubtful(load: float, doubtful: bool, tmp_path: Path) -> None:
+    write_evidence(tmp_path / "raw")
+    (tmp_path / "raw" / "context.jsonl").write_text(json.dumps({"machine": {"load_1min": load}}))
+    build(tmp_path)
+    assert ("Doubtful" in (tmp_path / "report.md").read_text()) is doubtful
