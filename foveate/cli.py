@@ -30,7 +30,7 @@ from foveate.watch import watch
 from pipeline.alerts import Alert
 from pipeline.detectors.threads import default_threads
 from pipeline.errors import ConfigError, FoveateError, SourceError
-from pipeline.network.profiles import in_folder
+from pipeline.network.profiles import PROFILES, in_folder
 from pipeline.results import Result
 
 app = typer.Typer(
@@ -51,7 +51,8 @@ Sources = Annotated[
 ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="Configuration, for example foveate.yaml.")]
 BrokerUrl = Annotated[str | None, typer.Option("--broker", help="mqtt://host:port of a broker that runs already.")]
 NetworkName = Annotated[
-    str | None, typer.Option(help="Reach the broker as over this network: wifi, lte, lte-weak, 3g, outage, ...")
+    str | None,
+    typer.Option(help=f"Reach the broker as over this network: {', '.join(PROFILES)}, or mahimahi:UP_FILE,DOWN_FILE."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log what happens.")]
 
