@@ -68,15 +68,20 @@ def test_every_setting_has_a_key(kind: type, keys: type[Keys]) -> None:
     assert names <= set(keys.model_fields)
 
 
-@pytest.mark.parametrize("group", ["change", "tracker", "candidates", "offload", "mosaic", "images", "uplink", "agent"])
-def test_every_finer_setting_has_a_key(group: str) -> None:
+@pytest.mark.parametrize(
+    "group",
+    ["change", "tracker", "candidates", "offload", "mosaic", "images", "steering", "wait", "budget", "uplink", "agent"],
+)
+def test_every_finer_setting_has_a_key_and_every_key_is_a_setting(group: str) -> None:
     settings = agent_settings(for_sources(["a.mp4"]))
     configuration = for_sources(["a.mp4"])
     part: object = settings if group == "agent" else settings.uplink if group == "uplink" else None
     part = part or getattr(settings.cameras[0], group)
     keys = getattr(configuration, group, None) or getattr(configuration.cameras[0], group)
     names = {field.name for field in fields(part)}  # type: ignore[arg-type] # every part is a dataclass
-    assert names - {"agent", "cameras", "uplink"} <= set(type(keys).model_fields)
+    assert names - {"agent", "cameras", "uplink"} == set(type(keys).model_fields) - (
+        {"name"} if group == "agent" else set()
+    )
 
 
 def test_every_key_of_a_camera_reaches_its_settings() -> None:
