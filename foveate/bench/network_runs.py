@@ -81,7 +81,8 @@ def run_over(
     runs = []
     for seed in range(seeds):
         say(f"{playlist.name} over {network or 'no network'}, {camera.mode}, seed {seed + 1} of {seeds}")
-        runs.append(play(Scenario(playlist, camera, network and profile(network, seed), seed), models))
+        way = None if network is None else profile(network, seed)
+        runs.append(play(Scenario(playlist, camera, way, seed), models))
     return runs
 
 

@@ -4,11 +4,13 @@ The dense answers of the larger model are the reference where a clip has no true
 never changes, so what is kept is what would be computed again; ``FOVEATE_CACHE`` names another folder.
 """
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -64,7 +66,7 @@ def _read(file: Path) -> list[Detections] | None:
     try:
         with np.load(file, allow_pickle=False) as kept:
             arrays: dict[str, Any] = {name: kept[name] for name in ("count", "xyxy", "score", "label")}
-    except (OSError, ValueError, KeyError):  # absent, or cut off by a run that was stopped
+    except (OSError, ValueError, KeyError, BadZipFile):  # absent, or not what was written
         return None
     ends = np.cumsum(arrays["count"])
     parts = zip(ends - arrays["count"], ends, strict=True)
@@ -81,4 +83,5 @@ def _write(file: Path, found: list[Detections]) -> None:
         np.savez_compressed(partial, count=count, xyxy=whole.xyxy, score=whole.score, label=whole.label)
         partial.replace(file)
     except OSError:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()

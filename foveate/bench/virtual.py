@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
 
-import numpy as np
-
 from cloud_worker.service import Runners, WorkerService, WorkerStatistics
 from cloud_worker.settings import WorkerSettings
 from edge_agent.agent import Agent, Links
@@ -126,7 +124,7 @@ class Remembering:
         return [self._one(image, min_score) for image in images]
 
     def _one(self, image: Image, min_score: float) -> Detections:
-        key = hashlib.blake2b(np.ascontiguousarray(image), digest_size=16).digest(), min_score
+        key = hashlib.blake2b(image.tobytes(), digest_size=16).digest(), min_score
         if key not in self._known:
             self._known[key] = self._inner.detect([image], min_score)[0]
         return self._known[key]

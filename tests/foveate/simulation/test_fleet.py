@@ -67,7 +67,7 @@ def test_the_uplink_budget_is_kept() -> None:
 
 
 def test_whole_frames_that_never_come_in_time_are_asked_about_all_the_same_and_nobody_waits_for_them() -> None:
-    settings = {"cameras__offload__full_frame_s": 2.0, "cameras__deadline_ms": 140.0}
+    settings: dict[str, object] = {"cameras__offload__full_frame_s": 2.0, "cameras__deadline_ms": 140.0}
     outcome = run(settings=settings, cameras=6, workers=6, network="lte")
     searches = outcome.reasons["edge"]["search_late"]
     assert searches >= 30
