@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from foveate.bench import in_time, playlist
+from foveate.bench import gain, gate, in_time, network_runs, playlist, scheduling
 from foveate.bench.main_job import Inputs
 from pipeline.errors import SourceError
 
@@ -14,11 +14,11 @@ from pipeline.errors import SourceError
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     for clip in (playlist.ONE_BY_ONE, playlist.VTEST, playlist.BOTTLE):
         monkeypatch.setattr(in_time, clip.name.replace("-", "_").upper(), _There())
-    monkeypatch.setattr(in_time.network_runs, "load_models", lambda say: None)
+    monkeypatch.setattr(network_runs, "load_models", lambda say: None)
     for part, figure in (("mix", "mix_lte_p99_ms"), ("outage", "outage_answered"), ("wifi", "vtest_wifi_f1")):
-        monkeypatch.setattr(in_time.network_runs, f"measure_{part}", _network(figure))
-    for part in (in_time.gain, in_time.gate, in_time.scheduling):
-        monkeypatch.setattr(part, "measure", lambda short, say: {"gr20": 0.6, "gate_ms": 1.0, "beside": 3.0})
+        monkeypatch.setattr(network_runs, f"measure_{part}", _network(figure))
+    for module in (gain, gate, scheduling):
+        monkeypatch.setattr(module, "measure", lambda short, say: {"gr20": 0.6, "gate_ms": 1.0, "beside": 3.0})
     fleet = getattr(in_time, "fleet", None)
     if fleet is not None:
         monkeypatch.setattr(fleet, "measure", lambda short, say: {"sim_speed_x": 60.0})
