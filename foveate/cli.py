@@ -23,7 +23,7 @@ from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
 from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
-from foveate.outputs import check_apart, check_output, console
+from foveate.outputs import check_apart, console
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
 from foveate.watch import watch
@@ -152,7 +152,6 @@ def calibrate_command(
     from foveate.calibrate.command import calibrate
     from foveate.calibrate.table import Budget
 
-    check_output(output, source)
     budget = Budget(budget_kbps, deadline_ms, agreement)
     overrides: Overrides = {"cameras.objects": objects or None, "cameras.sample_fps": sample_fps}
     calibrate(source, budget, output, overrides, console())

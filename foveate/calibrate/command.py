@@ -14,6 +14,7 @@ from foveate.calibrate.replay import fit_gain
 from foveate.calibrate.table import Budget, Row, choose, nearest, rows
 from foveate.config.load import Overrides
 from foveate.config.settings import for_sources, plan
+from foveate.outputs import check_output
 from pipeline.errors import ConfigError, SourceError
 from pipeline.policies.calibration import Calibration
 from pipeline.policies.crop_arms import ArmRecord, CropArm, cheapest
@@ -28,8 +29,7 @@ def calibrate(source: Path, budget: Budget, output: Path, overrides: Overrides, 
     """
     if not source.is_file():
         raise SourceError(f"the recording {source} does not exist; name a video file.")
-    if not output.parent.is_dir():
-        raise ConfigError(f"cannot write {output}: there is no folder {output.parent}; name a file in one that exists.")
+    check_output(output, source)
     product = plan(for_sources([str(source)], overrides))
     settings = product.agent.cameras[0]
     edge, cloud = load_models(product)
