@@ -59,7 +59,7 @@ class OffloadSettings:
     policy: str = "adaptive"
     least_gain: float = 0.01
     audit_share: float = 0.03
-    trial_share: float = 0.5
+    trial_share: float = 0.25
     threshold: float = 0.6
     share: float = 0.2
     padding: float = 0.15

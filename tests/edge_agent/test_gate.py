@@ -218,3 +218,31 @@ def test_what_the_cloud_changes_is_a_reason_to_look_again() -> None:
     learning = replace(CAMERA, change=ChangeSettings(max_gap_s=60.0, audit_share=0.0), sampling="fixed")
     assert not any(fidget(Gate(learning), corrected=False)[30:])
     assert all(fidget(Gate(learning), corrected=True)[30:])
+
+
+def test_what_was_learned_of_the_scene_outlives_the_gate_and_another_size_of_picture() -> None:
+    learning = replace(CAMERA, change=ChangeSettings(max_gap_s=60.0, audit_share=0.0), sampling="fixed")
+    first = Gate(learning)
+    assert first.memory is None
+    fidget(first, corrected=False)
+    learned = first.memory
+    assert learned is not None
+    first.fit(Size(192, 144))
+    assert first.memory == learned
+    second = Gate(learning)
+    second.recall(learned)
+    assert second.memory == learned
+    second.fit(Size(384, 288))
+    assert second.memory == learned
+
+
+def test_who_learns_nothing_recalls_nothing() -> None:
+    learned = Gate(CAMERA)
+    learned.fit(Size(384, 288))
+    memory = learned.memory
+    assert memory is not None
+    for settings in (replace(CAMERA, change=ChangeSettings(learn=False)), replace(CAMERA, change_detection="uniform")):
+        gate = Gate(settings)
+        gate.recall(memory)
+        gate.fit(Size(384, 288))
+        assert gate.memory is None

@@ -112,3 +112,19 @@ def test_frames_that_the_small_model_had_no_time_for_are_missed_and_those_that_w
     assert slow.accepted == 40
     assert 0 < slow.hit_edge < 36
     assert rare.accepted in (4, 5), "one a second in four seconds"
+
+
+def test_how_crops_are_drawn_is_shown_as_a_breach_leaves_it() -> None:
+    async def main() -> list[AgentStatus]:
+        async with stage([Pictures(3)], cameras=[camera("gate")]) as made:
+            await made.agent.run(1.0)
+            source, shown = AgentStatusSource(made.agent, "here:1883", "1", LoopClock()), []
+            for factor in (1.0, 0.8, 0.1):
+                made.agent.cameras[0].levers.crop_scale_factor = factor
+                shown.append(source.status())
+            return shown
+
+    crops = [status.cameras[0].crops for status in run_virtual(main())]
+    assert crops[0] is not None
+    assert (crops[0].padding, crops[0].quality, crops[0].trials) == (0.15, 60, 0)
+    assert [one and round(one.scale, 3) for one in crops] == [0.6, 0.48, 0.3]

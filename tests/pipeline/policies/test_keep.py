@@ -1,9 +1,13 @@
 """Whether a frame is kept: by its change, its gap, the scene's pace, and what earlier frames have shown."""
 
+import json
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.keep import Change, KeepRule, KeepSettings, News
+from pipeline.policies.keep import Change, KeepMemory, KeepRule, KeepSettings, News
 
 LEAST = 0.0004
 SETTINGS = KeepSettings(least_area=LEAST, max_gap_s=1.0, idle_share=0.1, audit_share=0.01)
@@ -76,3 +80,42 @@ def test_a_change_beyond_every_threshold_is_kept_whatever_was_learned(seen: list
     for change, elsewhere, tracked in seen:
         fresh.learn(change, News(elsewhere=elsewhere, tracked=tracked))
     assert fresh.decide(Change(elsewhere=0.1), 0.2, 0.2) == (True, "changed")
+
+
+# What outlives a restart.
+
+
+@given(st.lists(st.tuples(changes, st.booleans(), st.booleans()), max_size=60), changes)
+def test_a_rule_that_recalls_what_another_has_learned_judges_changes_alike(
+    looks: list[tuple[Change, bool, bool]], change: Change
+) -> None:
+    before, after = rule(), rule()
+    for seen, elsewhere, tracked in looks:
+        before.learn(seen, News(elsewhere=elsewhere, tracked=tracked))
+    after.recall(KeepMemory.from_dict(json.loads(json.dumps(before.memory.as_dict()))))
+    assert after.memory == before.memory
+    assert after.decide(change, 0.2, 0.2) == before.decide(change, 0.2, 0.2)
+
+
+def test_what_was_learned_from_another_least_size_does_not_count() -> None:
+    before, after = rule(), KeepRule(replace(SETTINGS, least_area=2 * LEAST))
+    for _ in range(200):
+        before.learn(VISITOR, NOTHING_NEW)
+    fresh = after.memory
+    after.recall(before.memory)
+    assert after.memory == fresh
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"least_area": None},
+        {"tracked": 3},
+        {"elsewhere": {"looks": [1.0], "news": []}},
+        {"elsewhere": {"looks": [-1.0], "news": [0.0]}},
+        {"tracked": {"looks": [float("nan")], "news": [0.0]}},
+    ],
+)
+def test_what_no_gate_has_learned_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="gate has learned"):
+        KeepMemory.from_dict(rule().memory.as_dict() | change)
