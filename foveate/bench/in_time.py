@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from foveate.bench import gain, gate, network_runs, scheduling
+from foveate.bench import fleet, gain, gate, network_runs, scheduling
 from foveate.bench.main_job import Inputs
 from foveate.bench.playlist import BOTTLE, ONE_BY_ONE, VTEST
 from foveate.bench.report import Report
@@ -51,6 +51,7 @@ def _parts(short: bool, say: Say) -> dict[str, Part]:
         "gain": lambda: _split(gain.measure(short, say)),
         "gate": lambda: _split(gate.measure(short, say)),
         "scheduling": lambda: _split(scheduling.measure(short, say)),
+        "fleet": lambda: _split(fleet.measure(short, say)),
     }
 
 

@@ -20,7 +20,7 @@ CLOSE = 0.05
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("frames", "uplink_kbps", "least_lambda"), [(100, None, 0.0), (450, 100.0, 0.15)])
+@pytest.mark.parametrize(("frames", "uplink_kbps", "least_lambda"), [(60, None, 0.0), (300, 100.0, 0.15)])
 async def test_simulation_and_real_run_agree_on_hit_ratio_and_lambda(
     tmp_path: Path, frames: int, uplink_kbps: float | None, least_lambda: float
 ) -> None:
