@@ -31,7 +31,8 @@ class ArmTrials:
         """Whether a trial is in nobody's way: nothing is held back or turned down, and no frame asks or may ask."""
         context = self._context
         outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
-        held = not outlook.reachable or context.steer.state.hindrance or outlook.tokens_bytes == 0.0
+        spent = outlook.tokens_bytes is not None and outlook.tokens_bytes < outlook.path.usual_bytes
+        held = not outlook.reachable or context.steer.state.hindrance or spent
         neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
         return neutral and not held and not context.resolver.asking
 

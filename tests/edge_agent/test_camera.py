@@ -279,14 +279,15 @@ def test_a_round_trip_that_does_not_fit_is_not_tried() -> None:
 
 
 def test_every_so_often_a_whole_frame_looks_for_what_was_missed() -> None:
-    made = run_virtual(play(Pictures(12), cameras=[camera(offload=OffloadSettings(full_frame_s=0.25, least_gain=0.0))]))
+    offload = OffloadSettings(full_frame_s=0.25, least_gain=0.0, trial_share=0.0)
+    made = run_virtual(play(Pictures(12), cameras=[camera(offload=offload)]))
     assert made.cloud is not None
     assert [seq for seq, request in enumerate(made.cloud.requests) if request.kind == "frame"] == [3, 6, 9]
     assert [seq for seq, origin in enumerate(made.origins()) if origin == Origin.CLOUD] == [3, 6, 9]
 
 
 def test_where_a_whole_frame_never_comes_in_time_it_is_searched_all_the_same_and_nobody_waits() -> None:
-    cameras = [camera(offload=OffloadSettings(full_frame_s=0.5, least_gain=0.0))]
+    cameras = [camera(offload=OffloadSettings(full_frame_s=0.5, least_gain=0.0, trial_share=0.0))]
     made = run_virtual(play(Pictures(40), deeds=[Deed(frame_s=0.3)], cameras=cameras))
     assert_sound(made, captured=40)
     searched = [result for result in made.results() if result.reason == "search_late"]
