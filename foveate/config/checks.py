@@ -99,6 +99,28 @@ def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:
         if least > most:
             yield Fault((*loc, *names[:-1]), f"is {least:g}", f"it must be at most {names[-1]}, {most:g}")
     yield from _mosaic((*loc, "mosaic"), camera)
+    yield from _rates(loc, camera)
+    yield from _budget((*loc, "budget"), camera)
+
+
+def _rates(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:
+    """The lowest rates. A default above ``sample_fps`` has no effect: whoever asks for a slow camera sets one key."""
+    for names, group in ((("sample_fps_least",), camera), (("budget", "least_sample_fps"), camera.budget)):
+        least, default = getattr(group, names[-1]), type(group).model_fields[names[-1]].default
+        if least > camera.sample_fps and least != default:
+            yield Fault((*loc, *names), f"is {least:g}", f"it must be at most sample_fps, {camera.sample_fps:g}")
+
+
+def _budget(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:
+    budget, within_ms = camera.budget, camera.budget.sla.within_ms
+    if budget.sustained_s > budget.window_s:
+        yield Fault(
+            (*loc, "sustained_s"), f"is {budget.sustained_s:g}", f"it must be at most window_s, {budget.window_s:g}"
+        )
+    if within_ms is not None and within_ms > camera.deadline_ms:
+        yield Fault(
+            (*loc, "sla", "within_ms"), f"is {within_ms:g}", f"it must be at most deadline_ms, {camera.deadline_ms:g}"
+        )
 
 
 def _light_model(configuration: Configuration) -> Iterator[Fault]:

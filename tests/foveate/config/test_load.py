@@ -120,6 +120,10 @@ def test_a_wrong_value_gets_one_sentence(text: str, sentence: str) -> None:
         ("defaults: {change: {least_levels: 50}}", "it must be at most most_levels, 40"),
         ("defaults: {candidates: {sure_below: 0.8}}", "it must be at most sure_above, 0.7"),
         ("defaults: {mosaic: {scale: 0.2}}", "it must be at most scale, 0.2"),
+        ("defaults: {sample_fps: 5, sample_fps_least: 6}", "sample_fps_least is 6 (foveate.yaml line 1); it must be at"),
+        ("defaults: {budget: {least_sample_fps: 6}}", "budget.least_sample_fps is 6 (foveate.yaml line 1); it must be"),
+        ("defaults: {budget: {window_s: 5, sustained_s: 6}}", "it must be at most window_s, 5"),
+        ("defaults: {budget: {sla: {within_ms: 201}}}", "it must be at most deadline_ms, 200"),
         ("defaults: {mosaic: {widths_px: [320, 192]}}", "it must be rising multiples of step_px, 32"),
         ("defaults: {mosaic: {widths_px: [100]}}", "it must be rising multiples of step_px, 32"),
         ("defaults: {mosaic: {most_height_px: 400}}", "it must be a multiple of step_px, 32"),
@@ -137,6 +141,10 @@ def test_a_wrong_value_gets_one_sentence(text: str, sentence: str) -> None:
 def test_keys_that_contradict_each_other_are_refused(text: str, sentence: str) -> None:
     (fault,) = faults(text)
     assert sentence in fault
+
+
+def test_a_slow_camera_needs_one_key() -> None:
+    assert read("defaults: {sample_fps: 0.5}").defaults.sample_fps_least == 1
 
 
 def test_a_switched_off_page_needs_no_token() -> None:
