@@ -9,7 +9,7 @@ from foveate.bench.agreement import on_virtual_time
 from foveate.bench.playlist import ONLY_VTEST, VTEST, Part, Playlist
 from foveate.config.settings import for_sources, plan
 from foveate.simulation.fleet import Fleet, simulate
-from foveate.simulation.record import record_clip
+from foveate.simulation.record import CpuClock, record_clip
 from foveate.simulation.scene import Scene
 from foveate.simulation.workload import Workload, paced
 from pipeline.timing import cpu_s
@@ -30,7 +30,7 @@ def measure(short: bool, say: Callable[[str], None]) -> Mapping[str, float]:
     clip = VTEST.require().path
     workload = record_clip(clip, plan(for_sources([str(clip)])), 20.0)
     figures = {"sim_speed_x": speed(workload, FPS, BUSY_ONE_IN, 10.0 if short else 60.0)}
-    models, playlist = network_runs.load_models(say), SHORT if short else ONLY_VTEST
+    models, playlist = network_runs.load_models(say, CpuClock()), SHORT if short else ONLY_VTEST
     hit_gaps, lambda_gaps = [], []
     for network, kbps in AGREEMENTS:
         say(f"holding the simulator against the real parts over {network}, {kbps or 'no'} kbit/s budget")

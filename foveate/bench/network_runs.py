@@ -29,7 +29,7 @@ from foveate.bench.virtual import Models, Scenario, VirtualRun, default_camera, 
 from pipeline.detectors.loading import load_detector
 from pipeline.network.profiles import OUTAGES, profile
 from pipeline.results import Origin, Result
-from pipeline.timing import MonotonicClock
+from pipeline.timing import Clock, MonotonicClock
 
 Say = Callable[[str], None]
 SLO_MS = 150.0
@@ -50,13 +50,13 @@ class Sizes:
     h264_bytes: float
 
 
-def load_models(say: Say) -> Models:
-    """The product's default models, with what they take on this machine."""
+def load_models(say: Say, clock: Clock | None = None) -> Models:
+    """The product's default models, with what they take on this machine, by real time or by another ``clock``."""
     say("timing the models")
     small = load_detector("nanodet-g-int8", input_size=(192, 256), threads=1)
     large = load_detector("nanodet-g", input_size=None, threads=1)
     clip = ONLY_VTEST.parts[0].clip.require()
-    times = measure_times(clip.path, default_camera(ONLY_VTEST, SLO_MS), small, large, MonotonicClock())
+    times = measure_times(clip.path, default_camera(ONLY_VTEST, SLO_MS), small, large, clock or MonotonicClock())
     return Models.remembering(small, large, times)
 
 
