@@ -57,7 +57,7 @@ class OffloadSettings:
     """
 
     policy: str = "adaptive"
-    least_gain: float = 0.01
+    least_gain: float = 0.005
     audit_share: float = 0.03
     trial_share: float = 0.25
     threshold: float = 0.6
