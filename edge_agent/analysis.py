@@ -97,6 +97,7 @@ class Analysis:
         edge_ms = (now_s - started_s) * 1000
         self._edge_ms = self._edge_ms.add(edge_ms, now_s)
         context.router.looked(edge_ms, now_s)
+        context.board.looks.took(edge_ms)
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=_wait_ms(work, pending, started_s))
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
             settle_at_s = pending.deadline_s - context.tools.settle_margin_s

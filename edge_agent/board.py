@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from edge_agent.looks import Looks
 from edge_agent.status.snapshot import Percentiles
 from pipeline.frames import Image
 from pipeline.ledger import Ledger
@@ -43,6 +44,8 @@ class Board:
         self.latency, self.latency_analysed = LogHistogram(), LogHistogram()
         self.on_time = 0
         self.attainment, self._within_ms = Attainment(), within_ms
+        self.looks = Looks()
+        self.carried: Counter[str] = Counter()
         self.bytes_up = 0
         self.first_capture_s: float | None = None
         self.last_result_s: float | None = None
@@ -82,6 +85,8 @@ class Board:
         self.latency.add(total_ms)
         self.on_time += result.deadline_met
         self.counts = dict(Counter(found.label for found in result.detections))
+        if result.origin == Origin.CARRIED.value:
+            self.carried[result.reason] += 1
         if accepted or result.origin != Origin.CARRIED.value:
             self._note_attainment(result, total_ms)
         if result.origin != Origin.CARRIED.value:

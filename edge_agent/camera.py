@@ -102,6 +102,11 @@ class Camera:
         return self._context.deadline_ms
 
     @property
+    def remark(self) -> str:
+        """What keeps its frames from being analysed in time; empty where nothing does."""
+        return self._context.remark
+
+    @property
     def patient(self) -> bool:
         return self._context.patient
 

@@ -118,6 +118,11 @@ class Context:
         """How long after capture a frame must be answered."""
         return self.settings.patience_ms if self.patient else self.settings.deadline_ms
 
+    @property
+    def remark(self) -> str:
+        """What keeps its frames from being analysed in time; empty where nothing does."""
+        return self.board.looks.remark(self.deadline_ms, self.tools.settle_margin_s * 1000)
+
     def small_model(self) -> tuple[Detector, str]:
         """The small model that is to look now, and its name for the result."""
         light = self.tools.light if self.levers.light_model else None

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from datetime import timedelta
 
 from edge_agent import answers
@@ -13,6 +14,8 @@ from edge_agent.revisions import Published, open_to_revision
 from pipeline.detections import Detections
 from pipeline.results import Origin, Result
 from pipeline.timing import wall_time
+
+_log = logging.getLogger(__name__)
 
 
 class Output:
@@ -50,6 +53,8 @@ class Output:
         result = answers.build(pending, self._detections(pending), stamp, final=final)
         context.board.ledger.final(pending.key, pending.origin)
         context.board.published(result, now_s, accepted=pending.accepted)
+        if pending.accepted and context.board.looks.ended(pending.origin, pending.reason):
+            _log.warning("camera %s: %s", context.name, context.remark)
         if pending.origin is not Origin.CARRIED or pending.bytes_up:
             context.recent.add(Published(pending, result, now_s))
         self._show(pending, result)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from edge_agent.board import LATE_COUNTERS, Board
@@ -46,6 +47,7 @@ def summary(
             c.name: {
                 "state": c.board.state.value,
                 "reason": c.board.reason,
+                "remark": c.remark,
                 **_part([c.board], c.deadline_ms),
                 "attainment": attainment([c]),
             }
@@ -170,4 +172,6 @@ def show(result: dict[str, Any], console: Console) -> None:
     for name, camera in result["cameras"].items():
         reason = f": {camera['reason']}" if camera["reason"] else ""
         table.add_row(name, f"{camera['state']}{reason}")
+        if camera["remark"]:
+            table.add_row("", f"[yellow]{escape(camera['remark'])}[/yellow]")
     console.print(table)

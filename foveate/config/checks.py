@@ -86,7 +86,7 @@ def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:
         yield Fault(
             (*loc, "deadline_ms"),
             f"is {camera.deadline_ms:g}",
-            f"it must be above agent.settle_margin_ms, {margin_ms:g}",
+            f"it must be above {margin_ms:g} ms, for so long before it an answer is final (agent.settle_margin_ms)",
         )
     change, tracker, candidates, mosaic = camera.change, camera.tracker, camera.candidates, camera.mosaic
     for names, least, most in (

@@ -348,6 +348,27 @@ def test_a_small_model_that_is_too_slow_still_leaves_an_answer_by_the_deadline()
     assert "edge_late" in {result.reason for result in made.results()}
 
 
+def test_a_deadline_that_leaves_the_small_model_no_time_is_told_once_with_the_figures(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = run_virtual(
+        play(Pictures(60), cameras=[camera(deadline_ms=60.0)], model=SmallModel(UNSURE_PERSON, run_s=0.05), deeds=None)
+    )
+    assert set(made.origins()) == {Origin.CARRIED}
+    told = [record.message for record in caplog.records if "could be analysed" in record.message]
+    assert "; ".join(told) == (
+        "camera gate: none of the last 20 frames could be analysed in time; its deadline of 60 ms leaves the small"
+        " model 40 ms, which takes about 50 ms: allow a longer deadline (deadline_ms)"
+    )
+    assert "none of the last 60 frames" in made.agent.cameras[0].remark
+
+
+def test_looks_that_are_in_time_are_no_matter(caplog: pytest.LogCaptureFixture) -> None:
+    made = run_virtual(play(Pictures(60), model=SmallModel(UNSURE_PERSON, run_s=0.05), deeds=None))
+    assert made.agent.cameras[0].remark == ""
+    assert "could be analysed" not in caplog.text
+
+
 def test_a_file_waits_for_a_slow_cloud_instead_of_doing_without_it() -> None:
     made = run_virtual(play(Pictures(12, live=False), deeds=[Deed(delay_s=0.8)]))
     assert_sound(made, captured=12)

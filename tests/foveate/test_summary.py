@@ -21,7 +21,12 @@ USAGE = {"agent": Usage(12.346, 100.04), "worker": Usage(2.0, 50.0), "broker": U
 
 
 def camera(
-    name: str, origins: list[str], stopped: int = 0, total_ms: float = 50.0, sla: SlaSettings | None = None
+    name: str,
+    origins: list[str],
+    stopped: int = 0,
+    total_ms: float = 50.0,
+    sla: SlaSettings | None = None,
+    reason: str = "",
 ) -> Any:
     """A camera that has ended: one frame per origin, and some that were under way."""
     budget = BudgetSettings(sla=sla or SlaSettings())
@@ -32,14 +37,20 @@ def camera(
         board.captured(seq * 0.1)
         board.ledger.final(key, Origin(origin))
         met = total_ms <= 200
-        board.published(result(seq, origin=origin, timings_ms=Timings(total=total_ms), deadline_met=met), seq * 0.1)
+        board.looks.ended(Origin(origin), reason)
+        board.published(
+            result(seq, reason=reason, origin=origin, timings_ms=Timings(total=total_ms), deadline_met=met), seq * 0.1
+        )
     for seq in range(len(origins), len(origins) + stopped):
         board.ledger.capture(FrameKey(name, 1, seq))
     board.ledger.drop_open(DropReason.STOPPED)
     board.bytes_up = 1000 * len(origins)
     board.jpeg_sample(70_000)
     board.went(CameraState.FINISHED, "the file ended", datetime(2026, 1, 1, tzinfo=UTC))
-    return SimpleNamespace(name=name, board=board, deadline_ms=200.0, settings=SimpleNamespace(budget=budget))
+    remark = board.looks.remark(200.0, 20.0)
+    return SimpleNamespace(
+        name=name, board=board, deadline_ms=200.0, remark=remark, settings=SimpleNamespace(budget=budget)
+    )
 
 
 def test_it_adds_up_the_cameras_and_keeps_each() -> None:
@@ -131,6 +142,13 @@ def test_results_that_the_record_lacks_are_told_with_their_reason() -> None:
     assert found["counters"] == {"record_lost": 7, "uplink_missed": 2}
     assert "7 results were not written: No space left on device" in shown(found)
     assert "not written" not in shown(summary([camera("a", ["edge"])], USAGE, {"record_lost": 0}))
+
+
+def test_a_camera_without_one_look_in_time_is_told_with_what_to_do() -> None:
+    found = summary([camera("a", ["carried"] * 3, reason="edge_late"), camera("b", ["edge"])], USAGE, {})
+    assert found["cameras"]["b"]["remark"] == ""
+    assert "none of the last 3 frames could be analysed in time; its deadline of 200 ms leaves" in shown(found)
+    assert "allow a longer deadline" in shown(found)
 
 
 def test_a_modelled_network_is_told_and_no_other() -> None:
