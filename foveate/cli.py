@@ -82,9 +82,8 @@ def run(  # noqa: PLR0913 - one parameter per option
     """Point it at a camera or a file: results over MQTT and on a status page, with all that is needed in one run."""
     overrides: Overrides = {
         **_broker_keys(broker, port),
+        **_network_keys(network, network_seed),
         "uplink.uplink_kbps": uplink_kbps,
-        "network.profile": None if network is None else in_folder(network, Path.cwd()),
-        "network.seed": network_seed,
         "web.port": web_port,
         "web.enabled": False if no_web else None,
         "cameras.realtime": True if realtime else None,
@@ -174,6 +173,11 @@ def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result or a
     if what not in messages:
         raise ConfigError(f"there is no schema of {what!r}: there is one of {' and one of '.join(messages)}.")
     typer.echo(json.dumps(msgspec.json.schema(messages[what]), indent=2))
+
+
+def _network_keys(network: str | None, seed: int | None) -> Overrides:
+    profile = None if network is None else in_folder(network, Path.cwd())
+    return {"network.profile": profile, "network.seed": seed}
 
 
 def _broker_keys(url: str | None, port: int | None) -> Overrides:
