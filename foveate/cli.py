@@ -96,8 +96,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     made = plan(_configuration(sources or [], config, overrides))
     if network_seed is not None and made.network is None:
         raise ConfigError("--network-seed is given, but no modelled network: name one with --network.")
-    outputs = Outputs(summary, record, open_page)
-    check_apart(outputs, [*(sources or []), config or ""])
+    check_apart(outputs := Outputs(summary, record, open_page), [*(sources or []), config or ""])
     _go(made, outputs, verbose)
 
 
