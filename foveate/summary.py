@@ -17,6 +17,14 @@ from foveate.plan import NetworkSettings
 from pipeline.metrics.attainment import Attainment
 from pipeline.metrics.histogram import LogHistogram
 
+_LEFT_OUT_ON_PURPOSE = frozenset({"not_due", "unchanged"})
+_MEANINGS = {
+    "edge_late": "the deadline came before the small model was done",
+    "detector_busy": "a newer frame took the turn",
+    "storm": "changes came from everywhere",
+}
+"""Of reasons for which a frame is carried."""
+
 
 def summary(
     cameras: Sequence[Camera],
@@ -79,15 +87,31 @@ def attainment(cameras: Sequence[Camera]) -> dict[str, Any]:
     }
 
 
-def attainment_in_words(found: dict[str, Any]) -> str:
-    """For people: ``98 % within 100 ms: met``, and what it came to."""
+def attainment_in_words(found: dict[str, Any], missed_by: Sequence[str] = ()) -> str:
+    """For people: ``98 % within 100 ms: met``, or by which cameras it was missed, and what it came to."""
     if found["met"] is None:
         return "nothing was accepted for analysis"
     target = "each camera's target" if found["target"] is None else f"{100 * found['target']:g} %"
     within = "" if found["within_ms"] is None else f" within {found['within_ms']:g} ms"
     hits = f"edge {found['hit_edge']:.1%}, cloud {found['hit_cloud']:.1%}"
     share = math.floor(10_000 * found["share"] + 1e-7) / 100  # 100 % means all of them
-    return f"{target}{within}: {'met' if found['met'] else 'missed'}, {share:g} % in time ({hits})"
+    verdict = "met" if found["met"] else f"missed{' by ' * bool(missed_by)}{', '.join(missed_by)}"
+    return f"{target}{within}: {verdict}, {share:g} % of {found['accepted']} accepted frames in time ({hits})"
+
+
+def held_up_in_words(carried: dict[str, int]) -> str:
+    """For people: why most of the frames that were to be analysed were carried; empty where none was."""
+    held_up = Counter({reason: n for reason, n in carried.items() if reason not in _LEFT_OUT_ON_PURPOSE})
+    if not held_up:
+        return ""
+    [(reason, most)] = held_up.most_common(1)
+    meaning = f" ({_MEANINGS[reason]})" if reason in _MEANINGS else ""
+    return f"{held_up.total()} frames; most often: {reason}{meaning}, {most} times"
+
+
+def _missed_by(cameras: dict[str, Any]) -> list[str]:
+    """The cameras that missed their promise, where there is more than one."""
+    return [name for name, one in cameras.items() if one["attainment"]["met"] is False] if len(cameras) > 1 else []
 
 
 def _duration_s(boards: list[Board]) -> float:
@@ -114,6 +138,7 @@ def _part(boards: list[Board], deadline_ms: float | None) -> dict[str, Any]:
         "captured": sum(ledger.captured for ledger in ledgers),
         "finals": {k: v for k, v in finals.items() if v},
         "drops": {k: v for k, v in drops.items() if v},
+        "carried": dict(sum((board.carried for board in boards), Counter[str]())),
         "in_flight": sum(ledger.in_flight for ledger in ledgers),
         "invariant_ok": all(ledger.invariant_ok for ledger in ledgers),
         "latency_ms": _percentiles(latency),
@@ -158,8 +183,13 @@ def show(result: dict[str, Any], console: Console) -> None:
     if latency["p50"] is not None:
         table.add_row("latency", f"P50 {latency['p50']:.0f} ms, P99 {latency['p99']:.0f} ms, analysed frames")
     if ratio is not None and result["deadline_ms"] is not None:
-        table.add_row("on time", f"{ratio:.2%} within {result['deadline_ms']:.0f} ms")
-    table.add_row("attainment", attainment_in_words(result["attainment"]))
+        share_in_time = f"{ratio:.2%} of all answers within {result['deadline_ms']:.0f} ms, analysed or carried"
+        table.add_row("answered in time", share_in_time)
+    table.add_row("analysed in time", attainment_in_words(result["attainment"], _missed_by(result["cameras"])))
+    if held_up := held_up_in_words(result["carried"]):
+        table.add_row("not analysed", held_up)
+    if (breaches := result["counters"].get("budget_breaches")) is not None:
+        table.add_row("alerts", f"{breaches or 'no'} breach{'' if breaches == 1 else 'es'} of latency budgets")
     if result["lambda_edge"] is not None:
         table.add_row("edge alone", f"{result['lambda_edge']:.1%} of the analysed frames (lambda)")
     table.add_row("uplink", f"{_size(result['bytes_up'])}{share}")

@@ -107,13 +107,13 @@ def test_attainment_is_in_time_of_accepted_with_edge_and_cloud_apart() -> None:
         "hit_cloud": 0.25,
     }
     assert found["cameras"]["a"]["attainment"] == found["attainment"]
-    assert "98 % within 200 ms: met, 100 % in time (edge 75.0%, cloud 25.0%)" in shown(found)
+    assert "98 % within 200 ms: met, 100 % of 4 accepted frames in time (edge 75.0%, cloud 25.0%)" in shown(found)
 
 
 def test_a_promise_that_is_tighter_than_the_deadline_is_held_against_its_own_limit() -> None:
     found = summary([camera("a", ["edge"] * 9, total_ms=110.0, sla=SlaSettings(0.9, 100.0))], USAGE, {})
     assert (found["deadline_hit_ratio"], found["attainment"]["share"], found["attainment"]["met"]) == (1.0, 0.0, False)
-    assert "90 % within 100 ms: missed, 0 % in time" in shown(found)
+    assert "90 % within 100 ms: missed, 0 % of 9 accepted frames in time" in shown(found)
 
 
 def test_cameras_with_different_promises_meet_them_each_or_not_at_all() -> None:
@@ -121,7 +121,7 @@ def test_cameras_with_different_promises_meet_them_each_or_not_at_all() -> None:
     found = summary([camera("a", ["edge"], total_ms=120.0, sla=strict), camera("b", ["edge"] * 9, sla=easy)], USAGE, {})
     assert (found["attainment"]["within_ms"], found["attainment"]["target"]) == (None, None)
     assert (found["attainment"]["share"], found["attainment"]["met"]) == (0.9, False)
-    assert "each camera's target: missed, 90 % in time" in shown(found)
+    assert "each camera's target: missed by a, 90 % of 10 accepted frames in time" in shown(found)
 
 
 def test_a_frame_that_ended_twice_is_no_sound_run() -> None:
@@ -151,6 +151,26 @@ def test_a_camera_without_one_look_in_time_is_told_with_what_to_do() -> None:
     assert "allow a longer deadline" in shown(found)
 
 
+def test_why_frames_were_not_analysed_is_told_unless_that_was_on_purpose() -> None:
+    late = camera("a", ["carried"] * 3, reason="edge_late")
+    still, storm = camera("b", ["carried"] * 9, reason="unchanged"), camera("c", ["carried"], reason="storm")
+    found = summary([late, still, storm], USAGE, {})
+    assert found["carried"] == {"edge_late": 3, "unchanged": 9, "storm": 1}
+    assert found["cameras"]["b"]["carried"] == {"unchanged": 9}
+    assert "4 frames; most often: edge_late (the deadline came before the small model was done), 3 times" in shown(
+        found
+    )
+    assert "most often" not in shown(summary([still], USAGE, {}))
+
+
+def test_alerts_are_counted_where_budgets_are_watched() -> None:
+    one = [camera("a", ["edge"])]
+    assert "2 breaches of latency budgets" in shown(summary(one, USAGE, {"budget_breaches": 2}))
+    assert "1 breach of latency budgets" in shown(summary(one, USAGE, {"budget_breaches": 1}))
+    assert "no breaches of latency budgets" in shown(summary(one, USAGE, {"budget_breaches": 0}))
+    assert "breach" not in shown(summary(one, USAGE, {}))
+
+
 def test_a_modelled_network_is_told_and_no_other() -> None:
     found = summary([camera("a", ["edge"])], USAGE, {}, network=NetworkSettings("lte", 7))
     assert found["network"] == {"profile": "lte", "seed": 7}
@@ -166,7 +186,7 @@ def test_people_read_the_same_figures() -> None:
     assert "1 carried, 1 edge, 2 fused" in text
     assert "2 stopped" in text
     assert "P50 50 ms, P99 50 ms, analysed frames" in text
-    assert "100.00% within 200 ms" in text
+    assert "100.00% of all answers within 200 ms" in text
     assert "33.3% of the analysed frames" in text
     assert "agent 12.3 s, worker 2.0 s, broker 0.1 s" in text
     assert "finished: the file ended" in text
