@@ -51,7 +51,17 @@ def really(shown: list[Fate], deadline_s: float) -> list[tuple[str, float]]:
                 wait = None if fate.waits_s is None else Wait(captured_s + fate.waits_s, Bound.OVERDUE)
                 deadline = captured_s + deadline_s
                 resolver.admit(
-                    Pending(keys[n], Size(1, 1), captured_s, captured_s, None, deadline, Phase.ASKED, wait=wait, edge_model="m")
+                    Pending(
+                        keys[n],
+                        Size(1, 1),
+                        captured_s,
+                        captured_s,
+                        None,
+                        deadline,
+                        Phase.ASKED,
+                        wait=wait,
+                        edge_model="m",
+                    )
                 )
             if fate.ready_s is not None and abs(now_s - captured_s - fate.ready_s) < 5e-4:
                 resolver.update(keys[n], phase=Phase.SETTLED, origin=Origin.FUSED)
