@@ -52,6 +52,12 @@ export function percent(ratio) {
   return `${(Math.floor(ratio * 100 * scale + 1e-7) / scale).toFixed(digits)} %`;
 }
 
+// Rounded up, so that 0 % means none at all.
+export function percentUp(ratio) {
+  if (ratio === null) return NONE;
+  return ratio === 0 ? "0 %" : `${(Math.ceil(ratio * 1000 - 1e-7) / 10).toFixed(1)} %`;
+}
+
 export function words(name) {
   return name.replaceAll("_", " ");
 }

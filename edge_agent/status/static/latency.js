@@ -1,6 +1,6 @@
 // Latency taken apart: the promise and whether it is kept, the segments against their budgets, and what is breached.
 
-import { NONE, ago, count, decimal, element, field, isolated, percent, setChildren, setText, words } from "./dom.js";
+import { NONE, ago, count, decimal, element, field, isolated, percent, percentUp, setChildren, setText, words } from "./dom.js";
 
 const SEGMENTS = ["edge", "network", "queue", "cloud"]; // as a frame passes them
 
@@ -14,7 +14,7 @@ export function showAttainment(root, attainment) {
   root.querySelector(".sla").hidden = attainment === null;
   if (attainment === null) return;
   const { accepted, target, share, met } = attainment;
-  setText(field(root, "sla"), `${decimalOrWhole(target * 100)} % within ${decimalOrWhole(attainment.within_ms)} ms`);
+  setText(field(root, "sla"), `Analysed in time: ${decimalOrWhole(target * 100)} % within ${decimalOrWhole(attainment.within_ms)} ms`);
   const verdict = root.querySelector(".sla-verdict");
   verdict.dataset.tone = met === null ? "calm" : met ? "good" : "bad";
   setText(field(root, "sla-verdict"), met === null ? "no frame yet" : met ? "met" : "missed");
@@ -35,8 +35,8 @@ export function showAttainment(root, attainment) {
     const swatch = element("i", "swatch");
     swatch.dataset.hit = name;
     item.title = `${count(n)} of ${count(all)} accepted frames`;
-    // Shares are rounded down; of what was missed every frame counts.
-    const shown = name === "missed" ? count(n) : all ? percent(n / all) : NONE;
+    const share = name === "missed" ? percentUp : percent;
+    const shown = all ? share(n / all) : NONE;
     item.append(swatch, element("b", "", shown), ` ${text}`);
     return item;
   });
