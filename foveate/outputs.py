@@ -2,7 +2,10 @@
 
 import contextlib
 import json
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -60,18 +63,51 @@ def check_output(output: Path, source: Path) -> None:
     """See that a file can be written before minutes of work for it, and is not their source. Raises ConfigError."""
     if output.exists() and source.exists() and output.samefile(source):
         raise ConfigError(f"{output} is the source and would be overwritten; name another file.")
-    existed = output.exists()
     try:
-        output.open("ab").close()
-        if not existed:
-            output.unlink()
+        _try_to_write(output)
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}; name another file.") from error
 
 
-def write_summary(path: Path, result: dict[str, Any]) -> None:
-    """Write a summary as JSON. Raises ConfigError."""
+def check_writable(path: Path | None, what: str) -> None:
+    """See that a file can be written, without making it or touching what it holds. Raises ConfigError."""
     try:
-        path.write_text(json.dumps(result, indent=2) + "\n")
+        if path is not None:
+            _try_to_write(path)
+    except OSError as error:
+        raise ConfigError(f"the {what} file {path} cannot be written: {error.strerror}; name another one.") from error
+
+
+def _try_to_write(path: Path) -> None:
+    if path.exists():
+        path.open("ab").close()
+    else:
+        tempfile.TemporaryFile(dir=path.resolve().parent).close()
+
+
+def write_summary(path: Path, result: dict[str, Any]) -> None:
+    """Write a summary as JSON: whoever ends the process meanwhile finds none, or the old one. Raises ConfigError."""
+    try:
+        _write_whole(path, json.dumps(result, indent=2) + "\n")
     except OSError as error:
         raise ConfigError(f"the summary file {path} cannot be written: {error.strerror}; name another one.") from error
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write beside and rename. A device, or what is mounted there by itself and stays where it is, is written to."""
+    if path.exists() and not path.is_file():
+        path.write_text(text)
+        return
+    target = path.resolve()
+    beside = target.with_name(f".foveate-{os.getpid()}.tmp")
+    try:
+        beside.write_text(text)
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        if not target.exists():
+            raise
+        target.write_text(text)

@@ -29,7 +29,7 @@ from foveate import summary
 from foveate.broker import EmbeddedBroker
 from foveate.children import Meter, WorkerOrder, WorkerProcess, keep_alive
 from foveate.edge_models import load_edge_models
-from foveate.outputs import write_summary
+from foveate.outputs import check_writable, write_summary
 from foveate.plan import Outputs, Plan
 from foveate.progress import Progress
 from foveate.shaper import NetworkShaper
@@ -65,7 +65,7 @@ class Run:
     async def go(self) -> int:
         """Run to the end; returns the exit code. Raises FoveateError before anything has started to run."""
         cv2.setNumThreads(1)  # the pools bring the parallelism
-        _check_writable(self._outputs.summary, "summary")
+        check_writable(self._outputs.summary, "summary")
         agent: Agent | None = None
         try:
             with (
@@ -246,18 +246,9 @@ def _first_of_ours(group: BaseExceptionGroup[Any]) -> FoveateError | None:
     return None
 
 
-def _check_writable(path: Path | None, what: str) -> None:
-    """See that a file can be written, without touching what it holds. Raises ConfigError."""
-    try:
-        if path is not None:
-            path.open("ab").close()
-    except OSError as error:
-        raise ConfigError(f"the {what} file {path} cannot be written: {error.strerror}; name another one.") from error
-
-
 @contextlib.contextmanager
 def _record_file(path: Path | None) -> Iterator[RecordWriter | None]:
-    _check_writable(path, "record")
+    check_writable(path, "record")
     if path is None:
         yield None
         return

@@ -125,4 +125,4 @@ def test_a_worker_whose_configuration_is_wrong_says_so(monkeypatch: pytest.Monke
 
 def test_the_command_is_installed_under_its_name() -> None:
     [script] = [s for s in metadata.entry_points(group="console_scripts") if s.name == "foveate"]
-    assert script.value == "foveate.cli:main"
+    assert script.value == "foveate.__main__:main"
