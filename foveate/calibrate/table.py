@@ -60,12 +60,17 @@ def rows(
     return [_row(recording, with_arm(settings, arm), model, arm, least, kbps) for least in LEAST_GAINS]
 
 
+def cheapest_wanted(budget: Budget) -> bool:
+    """Whether nothing but an agreement is asked for, if that: what goes beyond it is of no use."""
+    return budget.kbps is None and budget.deadline_ms is None
+
+
 def choose(table: Sequence[Row], budget: Budget) -> Row | None:
     """The setting that meets the budget with the highest agreement, or where only that is asked for, the cheapest."""
     met = [row for row in table if row.excess(budget) <= 0]
     if not met:
         return None
-    if budget.kbps is None and budget.deadline_ms is None:
+    if cheapest_wanted(budget):
         return min(met, key=lambda row: row.kbps)
     return max(met, key=lambda row: (row.agreement, -row.kbps))
 

@@ -30,6 +30,11 @@ def test_a_recording_becomes_a_calibration(recording: Path, tmp_path: Path) -> N
     assert made.gain.lessons > 50
     assert made.arm is not None
     assert "kbit/s" in result.output
+    assert "asked: share of the analysed frames" in result.output
+    gain = json.loads(file.read_text())["least_gain"]
+    assert f"Chosen: least_gain {gain:g}, which asks about" in result.output
+    assert "it has the fewest kbit/s (" in result.output
+    assert "settings with at least 0.5 agreement." in result.output
     assert json.loads(file.read_text())["schema"] == 1
 
 
@@ -42,6 +47,14 @@ def test_a_budget_that_nothing_meets_is_said_plainly_and_nothing_is_written(reco
     assert "no setting meets at most 0.5 kbit/s and at least 1 agreement" in str(result.exception)
     assert "comes nearest" in str(result.exception)
     assert not file.exists()
+
+
+def test_an_object_that_no_model_knows_is_refused_at_once_with_the_nearest(recording: Path, tmp_path: Path) -> None:
+    file = tmp_path / "gate.json"
+    result = CliRunner().invoke(app, ["calibrate", str(recording), "--object", "persn", "-o", str(file)])
+    assert isinstance(result.exception, ConfigError)
+    assert "'persn', which no model knows; did you mean 'person'?" in str(result.exception)
+    assert "analysed" not in result.output
 
 
 def test_a_recording_that_is_absent_is_told(tmp_path: Path) -> None:
