@@ -53,7 +53,7 @@ class Output:
         result = answers.build(pending, self._detections(pending), stamp, final=final)
         context.board.ledger.final(pending.key, pending.origin)
         context.board.published(result, now_s, accepted=pending.accepted)
-        if pending.accepted and context.board.looks.ended(pending.origin, pending.reason):
+        if pending.accepted and context.board.looks.ended(pending.origin):
             _log.warning("camera %s: %s", context.name, context.remark)
         if pending.origin is not Origin.CARRIED or pending.bytes_up:
             context.recent.add(Published(pending, result, now_s))

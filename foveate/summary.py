@@ -21,6 +21,7 @@ _LEFT_OUT_ON_PURPOSE = frozenset({"not_due", "unchanged"})
 _MEANINGS = {
     "edge_late": "the deadline came before the small model was done",
     "detector_busy": "a newer frame took the turn",
+    "too_late_to_send": "the cloud was to look first, and the time was too short to send it",
     "storm": "changes came from everywhere",
 }
 """Of reasons for which a frame is carried."""

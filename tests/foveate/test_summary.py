@@ -37,7 +37,8 @@ def camera(
         board.captured(seq * 0.1)
         board.ledger.final(key, Origin(origin))
         met = total_ms <= 200
-        board.looks.ended(Origin(origin), reason)
+        if reason == "edge_late" or origin != "carried":
+            board.looks.ended(Origin(origin))
         board.published(
             result(seq, reason=reason, origin=origin, timings_ms=Timings(total=total_ms), deadline_met=met), seq * 0.1
         )
