@@ -66,7 +66,7 @@ def survey(
 
 def as_candidates(known: Places, gain: Array, settings: CandidateSettings, *, due_only: bool) -> tuple[Candidate, ...]:
     """The places with their gain (n,); ``due_only`` those that the rules allow to be looked at now."""
-    rows = np.flatnonzero(due(known, settings)).tolist() if due_only else range(len(known))
+    rows = due(known, settings).nonzero()[0].tolist() if due_only else range(len(known))
     boxes, whys = known.xyxy.tolist(), _why(known, settings)
     gains, scores = gain.tolist(), known.score.tolist()
     return tuple(
@@ -93,6 +93,7 @@ def _why(known: Places, settings: CandidateSettings) -> list[Why]:
 def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking: TrackerSettings) -> Places:
     """All places of one frame: its detections, the tracks it missed, the motion (n, 4) that touches no detection."""
     found, tracks = entry.seen.detections, entry.after.tracks
+    tracked_xyxy = tracks.boxes.xyxy  # once: it is computed
     row_of = {i: row for row, i in enumerate(tracks.ids.tolist())}
     rows = np.array([row_of.get(i, -1) for i in entry.after.track_of.tolist()], dtype=np.intp)
     missed, moving = _missed(tracks, rows, settings), _free(motion, found.xyxy)[: settings.most_motion]
@@ -101,7 +102,7 @@ def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking
     kind = held.astype(np.int8)  # the first kinds have the values of the verdicts
     kind[len(rows) : len(rows) + len(missed)], kind[len(rows) + len(missed) :] = _MISSED, _MOTION
     score = np.concatenate([found.score, tracks.score[missed], np.zeros(len(moving))]).astype(np.float64)
-    xyxy = np.concatenate([found.xyxy, tracks.boxes.xyxy[missed], moving]).astype(np.float32)
+    xyxy = np.concatenate([found.xyxy, tracked_xyxy[missed], moving]).astype(np.float32)
     return Places(
         xyxy=xyxy,
         kind=kind,
@@ -112,7 +113,7 @@ def places(entry: Entry, motion: BoxArray, settings: CandidateSettings, tracking
         age_s=age_s,
         hits=hits,
         speed=speed,
-        misfit=_misfit(xyxy, tracks.boxes.xyxy, at),
+        misfit=_misfit(xyxy, tracked_xyxy, at),
         unseen_for_s=unseen_for_s,
         tracked=at >= 0,
     )
@@ -141,7 +142,7 @@ def _missed(tracks: Tracks, rows: NDArray[np.intp], settings: CandidateSettings)
     lately = tracks.at_s - tracks.seen_s <= settings.missed_s
     lately &= tracks.verdict != _DENIED
     lately[rows[rows >= 0]] = False
-    return np.flatnonzero(lately)
+    return lately.nonzero()[0]
 
 
 def _free(motion: BoxArray, boxes: BoxArray) -> BoxArray:
@@ -156,7 +157,7 @@ def _free(motion: BoxArray, boxes: BoxArray) -> BoxArray:
 def _misfit(xyxy: BoxArray, track_boxes: BoxArray, at: NDArray[np.intp]) -> Array:
     """One minus the overlap (n,) of each place with its track's box; 0 without a track."""
     out = np.zeros(len(at))
-    tracked = np.flatnonzero(at >= 0)
+    tracked = (at >= 0).nonzero()[0]
     out[tracked] = 1.0 - iou(xyxy[tracked], track_boxes[at[tracked]]).diagonal()
     return out
 

@@ -122,4 +122,4 @@ PRIOR = GainModel()
 
 
 def _sigmoid(logit: Array) -> Array:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logit, -_MOST_LOGIT, _MOST_LOGIT))))
+    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(np.maximum(-logit, -_MOST_LOGIT), _MOST_LOGIT))))
