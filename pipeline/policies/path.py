@@ -85,7 +85,8 @@ class PathEstimate:
         """What was sent before and is still on the way up, by the model."""
         if not self.backlog_bytes:
             return 0.0
-        return max(0.0, self.backlog_bytes - (now_s - self.sent_at_s) * 1e6 / self.link.ms_per_kb)
+        gone_bytes = max(0.0, now_s - self.sent_at_s) * 1e6 / self.link.ms_per_kb
+        return max(0.0, self.backlog_bytes - gone_bytes)
 
     def answered(self, trip: RoundTrip, now_s: float) -> "PathEstimate":
         """The path after an answer, in time or late."""

@@ -91,6 +91,11 @@ def test_what_is_still_on_the_way_up_comes_first() -> None:
     assert later.up_ms == pytest.approx(alone.up_ms)
 
 
+def test_seen_from_before_it_was_sent_a_message_is_no_longer_than_it_is() -> None:
+    path = PathEstimate().sent(5000, 10.0)
+    assert path.ahead_bytes(9.8) == path.ahead_bytes(10.0) == 5000
+
+
 def test_a_request_that_waited_behind_another_does_not_make_the_link_look_slow() -> None:
     path = learned()
     waited = RoundTrip("mosaic", 6000, 12_000, 40 + 4 * 18 + 22, 2, 20)
