@@ -36,7 +36,7 @@ class Links:
 class Agent:
     """One agent. ``run`` ends when every source has ended, or when it is cancelled."""
 
-    def __init__(  # noqa: PLR0913 - what an agent is made of; the last two may be missing
+    def __init__(  # noqa: PLR0913 - what an agent is made of; the last three may be missing
         self,
         settings: AgentSettings,
         detector: Detector,
@@ -46,9 +46,10 @@ class Agent:
         open_source: OpenSource,
         record: RecordWriter | None = None,
         light: Detector | None = None,
+        started: datetime | None = None,
     ) -> None:
         self.settings, self.detector, self.light = settings, detector, light
-        self.links, self.started = links, wall_time()
+        self.links, self.started = links, started or wall_time()
         self._clock, self._open_source, self._record = clock, open_source, record
         self._stop = asyncio.Event()
         self.publisher = Publisher(settings.agent, links.control)

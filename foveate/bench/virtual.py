@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any, TypeVar
 
@@ -37,6 +38,8 @@ from pipeline.transport.shaped import ShapedTransport
 
 T = TypeVar("T")
 CAMERA = "camera"
+STARTED = datetime.fromtimestamp(0, UTC)
+"""Frames are named after the moment at which an agent began, and by their names some are drawn to be learned from."""
 SOCKET_OVERHEAD = 40 / 1460
 """TCP and IP headers per byte of payload."""
 PUBLISH_OVERHEAD_BYTES = 120
@@ -244,6 +247,7 @@ class _Stage:
             clock,
             lambda _: self._show,
             self._record,
+            started=STARTED,
         )
         serving = asyncio.create_task(worker.run(), name="worker")
         started_s = clock.now_s()
