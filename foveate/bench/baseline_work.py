@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_agent.gate import BASELINE_QUALITY, jpeg
-from foveate.bench.clip import video_bytes_per_frame
 from foveate.bench.playlist import Clip, Playlist
 from foveate.bench.reference import LARGE, SMALL, Say, detections, frames
 from foveate.bench.report_page.records import SceneRecord
@@ -85,7 +84,7 @@ def load_work(playlist: Playlist, say: Say) -> Work:
         sizes += [facts.jpeg_bytes[n] for n in chosen]
         grey += [facts.grey[n] for n in chosen]
         size += [facts.size] * len(chosen)
-        h264_bytes += len(chosen) * (clip.h264_bytes_per_frame or video_bytes_per_frame(clip.path))
+        h264_bytes += clip.h264_bytes(len(chosen))
     shown = frames_shown(playlist, say)
     found = tuple(small), tuple(large)
     return Work(playlist, tuple(captured_s), tuple(shown), *found, tuple(sizes), tuple(grey), tuple(size), h264_bytes)

@@ -5,15 +5,15 @@ for what ``SCENES`` names. All from the network's seed: medians over the seeds.
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from edge_agent.gate import BASELINE_QUALITY, jpeg
 from edge_agent.settings import CameraSettings
-from foveate.bench.clip import video_bytes_per_frame
 from foveate.bench.playlist import MIX, MIX_SHORT, ONLY_VTEST, Playlist, shown
 from foveate.bench.service_times import measure_times
 from foveate.bench.streaming import (
@@ -42,14 +42,6 @@ FRESH_S = 0.5
 """What was captured so long before the link came back is fresh."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What a playlist takes when every frame is sent: as JPEG of quality 80, and as H.264."""
-
-    jpeg_bytes: int
-    h264_bytes: float
-
-
 def load_models(say: Say, clock: Clock | None = None) -> Models:
     """The product's default models, with what they take on this machine, by real time or by another ``clock``."""
     say("timing the models")
@@ -60,18 +52,14 @@ def load_models(say: Say, clock: Clock | None = None) -> Models:
     return Models.remembering(small, large, times)
 
 
-def sizes(playlist: Playlist) -> Sizes:
-    """Encode every frame of a playlist as JPEG; read the sizes of its clips as H.264."""
-    jpeg_bytes = sum(len(jpeg(image, BASELINE_QUALITY)) for _, image in shown(playlist))
-    per_clip: dict[str, int] = {}
-    for frame in frames_shown(playlist, lambda _: None):
-        per_clip[frame.clip.name] = per_clip.get(frame.clip.name, 0) + 1
-    clips = {part.clip.name: part.clip for part in playlist.parts}
-    h264_bytes = 0.0
-    for name, count in per_clip.items():
-        clip = clips[name]
-        h264_bytes += count * (clip.h264_bytes_per_frame or video_bytes_per_frame(clip.path))
-    return Sizes(jpeg_bytes, h264_bytes)
+def jpeg_bytes(playlist: Playlist) -> int:
+    """What every frame of a playlist takes as JPEG of quality 80; encodes them all."""
+    return sum(len(jpeg(image, BASELINE_QUALITY)) for _, image in shown(playlist))
+
+
+def h264_bytes(frames: Sequence[Shown]) -> float:
+    """What the frames of a playlist take as H.264."""
+    return sum(clip.h264_bytes(count) for clip, count in Counter(frame.clip for frame in frames).items())
 
 
 def run_over(
@@ -102,15 +90,14 @@ def measure_mix(models: Models, *, short: bool, say: Say) -> tuple[dict[str, flo
     playlist, seeds = (MIX_SHORT, SHORT_SEEDS) if short else (MIX, SEEDS)
     frames = frames_shown(playlist, say)
     camera = replace(default_camera(playlist, SLO_MS), sample_fps=MIX_FPS)
-    whole = sizes(playlist)
     edge = run_over(playlist, None, replace(camera, mode="edge_only"), models, 1, say)[0]
     runs = run_over(playlist, "lte", camera, models, seeds, say)
     f1_cloud, f1_edge = pooled(cloud_scores(frames)), streaming_f1(edge, frames, SLO_MS)
     f1 = [streaming_f1(run, frames, SLO_MS) for run in runs]
     up = statistics.median(run.uplink_bytes for run in runs)
     figures = {
-        "mix_lte_uplink_share_of_jpeg": up / whole.jpeg_bytes,
-        "mix_lte_uplink_share_of_h264": up / whole.h264_bytes,
+        "mix_lte_uplink_share_of_jpeg": up / jpeg_bytes(playlist),
+        "mix_lte_uplink_share_of_h264": up / h264_bytes(frames),
         "mix_lte_sf1_ratio": statistics.median(f1) / f1_cloud,
         "mix_lte_gap_recovery": statistics.median(gap_recovery(value, f1_edge, f1_cloud) for value in f1),
         "mix_lte_p99_ms": statistics.median(p99_ms(run.results) for run in runs),
@@ -171,12 +158,12 @@ def service_ms(runs: Sequence[VirtualRun]) -> float:
 
 def measure_wifi(models: Models, *, short: bool, say: Say) -> tuple[dict[str, float], dict[str, Any]]:
     """The busy clip over WiFi, by its true boxes."""
-    frames, whole = frames_shown(ONLY_VTEST, say), sizes(ONLY_VTEST)
+    frames = frames_shown(ONLY_VTEST, say)
     camera = default_camera(ONLY_VTEST)
     runs = run_over(ONLY_VTEST, "wifi", camera, models, SHORT_SEEDS if short else SEEDS, say)
     f1 = [f1_of_frames(run, frames) for run in runs]
     up = statistics.median(run.uplink_bytes for run in runs)
-    figures = {"vtest_wifi_f1": statistics.median(f1), "vtest_wifi_uplink_share_of_h264": up / whole.h264_bytes}
+    figures = {"vtest_wifi_f1": statistics.median(f1), "vtest_wifi_uplink_share_of_h264": up / h264_bytes(frames)}
     return figures, {"f1": f1, "runs": [run_details(run) for run in runs]}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from foveate.bench.clip import video_bytes_per_frame
 from foveate.bench.reference import frames
 from foveate.bench.report import ROOT
 from pipeline.errors import SourceError
@@ -32,6 +33,10 @@ class Clip:
             if file is not None and not file.is_file():
                 raise SourceError(f"The benchmark needs {file.name} in {file.parent}: put it there.")
         return self
+
+    def h264_bytes(self, frames: int) -> float:
+        """What so many of its frames take as H.264."""
+        return frames * (self.h264_bytes_per_frame or video_bytes_per_frame(self.path))
 
 
 VTEST = Clip(
