@@ -13,6 +13,7 @@ import pytest
 from foveate.broker import EmbeddedBroker, check_ports
 from pipeline.errors import BrokerError, ConfigError
 from tests.support.brokers import HOST, Embedded, free_port
+from tests.support.processes import assert_ends_with_its_parent
 
 
 @pytest.fixture
@@ -84,13 +85,7 @@ broker.start()
 print(broker.pid, flush=True)
 sys.stdin.read()
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        child = psutil.Process(int(parent.stdout.readline()))
-        parent.kill()
-        parent.wait(5)
-        psutil.wait_procs([child], timeout=10)
-        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    assert_ends_with_its_parent(script)
 
 
 def test_the_command_runs_it_until_sigterm_and_ends_well() -> None:

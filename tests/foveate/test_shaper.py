@@ -4,8 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from pipeline.transport.base import Message, Outgoing, PublishStatus
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings, TlsSettings
 from tests.support.brokers import HOST, Embedded, Mosquitto, free_port, quick_backoff, running, until
+from tests.support.processes import assert_ends_with_its_parent
 
 CLOCK = MonotonicClock()
 
@@ -121,13 +120,7 @@ shaper.start()
 print(shaper.pid, flush=True)
 sys.stdin.read()
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        child = psutil.Process(int(parent.stdout.readline()))
-        parent.kill()
-        parent.wait(5)
-        psutil.wait_procs([child], timeout=10)
-        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    assert_ends_with_its_parent(script)
 
 
 def test_a_trace_that_has_gone_since_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:

@@ -197,3 +197,14 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
         main()
     code = ended.value.code
     return code if isinstance(code, int) else 0
+
+
+def assert_ends_with_its_parent(script: str) -> None:
+    """Run a script that starts a child, prints its process id and waits; kill the script, and see the child end."""
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait(5)
+        psutil.wait_procs([child], timeout=10)
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
