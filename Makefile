@@ -19,7 +19,12 @@ $(VENV)/.run: requirements/run.txt pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+# Without hashes: each platform has a build of its own, and any of this version will do.
+$(VENV)/.train: $(VENV)/.run
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run $(VENV)/.train
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from edge_agent.candidates import Survey, as_candidates, survey
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
-from edge_agent.lessons import audited
+from edge_agent.gain_lessons import audited
 from edge_agent.questions import NO_WAY, Question
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
@@ -160,7 +160,7 @@ class Analysis:
 
     def _decide(self, entry: Entry, work: Work, settle_at_s: float, *, search: bool = True) -> OffloadDecision:
         """Decide about a frame; what was surveyed is learned from when the answer comes."""
-        lessons, key = self._context.lessons, work.frame.key
+        lessons, key = self._context.gain_lessons, work.frame.key
         seen = self._survey(entry, work)
         view = self._view(seen, work, settle_at_s)
         decision = self._policy.decide(view if search else replace(view, since_full_frame_s=0.0))
@@ -173,7 +173,7 @@ class Analysis:
         return decision
 
     def _survey(self, entry: Entry, work: Work) -> Survey:
-        settings, model = self._context.settings, self._context.lessons.model
+        settings, model = self._context.settings, self._context.gain_lessons.model
         return survey(entry, work.gated.motion, work.frame.size, model, settings.candidates, settings.tracker)
 
     def _view(self, seen: Survey, work: Work, settle_at_s: float) -> OffloadView:

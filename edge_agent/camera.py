@@ -15,9 +15,9 @@ from edge_agent.capture.base import Ended, VideoSource
 from edge_agent.catch_up import CatchUp
 from edge_agent.context import Context, Tools, Work, new_tracker
 from edge_agent.fusion import fuse, merge_crops
+from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
-from edge_agent.lessons import Lessons
 from edge_agent.levers import Levers
 from edge_agent.memory import Memory
 from edge_agent.output import Output
@@ -61,7 +61,7 @@ class Camera:
             stills=source.stills,
             steer=Steer(settings.steering, settings.offload.tail_deviations),
             router=Router(RouteSettings(), auto=asks and source.live and settings.route == "auto"),
-            lessons=Lessons(settings.gain, settings.offload.audit_share),
+            gain_lessons=GainLessons(settings.gain, settings.offload.audit_share),
             arms=CropArms(settings),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
@@ -80,12 +80,12 @@ class Camera:
     def memory(self) -> Memory:
         """What it has learned."""
         context = self._context
-        return Memory(self.name, context.lessons.model, context.arms.learned, context.gate.memory)
+        return Memory(self.name, context.gain_lessons.model, context.arms.learned, context.gate.memory)
 
     def recall(self, memory: Memory) -> None:
         """Go on from what was learned before; ahead of the first frame."""
         context = self._context
-        context.lessons.model, context.arms.learned = memory.gain, memory.arms
+        context.gain_lessons.model, context.arms.learned = memory.gain, memory.arms
         if memory.gate is not None:
             context.gate.recall(memory.gate)
 
@@ -218,7 +218,7 @@ class Camera:
                 context.gate.tracks_of_cloud(corrected)
             else:
                 context.gate.corrected(corrected.at_s, before, after)
-            context.lessons.answered(question.key, before, after, looked_at, whole=whole)
+            context.gain_lessons.answered(question.key, before, after, looked_at, whole=whole)
         return used
 
     def _seen(self, answer: Answer) -> Detections:

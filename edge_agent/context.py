@@ -8,8 +8,8 @@ from typing import Protocol
 from edge_agent.arms import CropArms, Trial
 from edge_agent.board import Board
 from edge_agent.frame_work import wanted
+from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate, Gated
-from edge_agent.lessons import Lessons
 from edge_agent.levers import Levers
 from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
@@ -96,7 +96,7 @@ class Context:
     stills: bool
     steer: Steer
     router: Router
-    lessons: Lessons
+    gain_lessons: GainLessons
     arms: CropArms
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)

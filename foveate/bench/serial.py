@@ -25,8 +25,8 @@ from edge_agent.candidates import as_candidates, survey
 from edge_agent.capture.readers import MediaClock
 from edge_agent.frame_work import answer, draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
+from edge_agent.gain_lessons import GainLessons, audited
 from edge_agent.gate import BASELINE_EVERY, Gate, baseline_bytes
-from edge_agent.lessons import Lessons, audited
 from edge_agent.resolve import Pending, Phase
 from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.tracking.history import Entry, Tracker, analysed_answer
@@ -62,7 +62,7 @@ class SerialLoop:
         self._gate = Gate(settings)
         self._tracker = Tracker(settings.tracker)
         self._policy = policy_for(settings.mode, OFFLOAD_KINDS[settings.offload.policy](settings.offload))
-        self._lessons = Lessons(settings.gain, settings.offload.audit_share)
+        self._lessons = GainLessons(settings.gain, settings.offload.audit_share)
         self._full_frame_at_s: float | None = None
 
     def answer(self, frame: Frame) -> Result:

@@ -7,7 +7,7 @@ Nothing is decided here: each method hands its values to the policy that a real 
 from collections.abc import Mapping
 
 from edge_agent.analysis import ESTIMATE_HOLDS_S, FIRST_BYTES_PER_PX, policy_for
-from edge_agent.lessons import audited
+from edge_agent.gain_lessons import audited
 from edge_agent.levers import Levers
 from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.steer import Outlook, Steer, paced

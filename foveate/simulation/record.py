@@ -16,8 +16,8 @@ from cloud_worker.replies import per_crop
 from edge_agent.candidates import Survey, as_candidates, due, survey
 from edge_agent.frame_work import draw, look, wanted
 from edge_agent.fusion import fuse, merge_crops
+from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate
-from edge_agent.lessons import Lessons
 from edge_agent.settings import CameraSettings, UplinkSettings
 from edge_agent.tracking.history import Entry, Tracker, analysed_answer
 from foveate.bench.serial import load_models, read_frames
@@ -61,7 +61,7 @@ class Recorder:
         self._gate, self._tracker = Gate(settings), Tracker(settings.tracker)
         self._agent = AgentDecisions(uplink, {settings.name: settings.weight})
         self._decisions = CameraDecisions("recorder", settings.name, settings)
-        self._lessons = Lessons(settings.gain, settings.offload.audit_share)
+        self._lessons = GainLessons(settings.gain, settings.offload.audit_share)
         self._whole: Shot | None = None
         self._frames: list[RecordedFrame] = []
         self._captured = self._sampled = 0

@@ -31,7 +31,7 @@ def audited(key: FrameKey, share: float) -> bool:
     return drawn(f"{key.camera}/{key.epoch}/{key.seq}", share)
 
 
-class Lessons:
+class GainLessons:
     """The gain model of one camera and the frames it waits to learn from.
 
     A place that the policy would not have sent is looked at where a frame was drawn for it, or goes whole. It stands

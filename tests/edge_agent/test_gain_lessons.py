@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edge_agent.candidates import CandidateSettings, Survey, as_candidates, survey
-from edge_agent.lessons import MOST_OPEN, Lessons, audited
+from edge_agent.gain_lessons import MOST_OPEN, GainLessons, audited
 from edge_agent.tracking.history import Tracker
 from edge_agent.tracking.tracks import TrackerSettings
 from pipeline.detections import Detections
@@ -36,13 +36,13 @@ def key(seq: int) -> FrameKey:
     return FrameKey("gate", 1, seq)
 
 
-def asked(lessons: Lessons, seq: int, known: Survey, *, drawn: bool = False) -> None:
+def asked(lessons: GainLessons, seq: int, known: Survey, *, drawn: bool = False) -> None:
     places = as_candidates(known.places, known.gain, RULES, due_only=True)
     lessons.asked(key(seq), known, OffloadDecision("mosaic", "", places, drawn=places if drawn else ()))
 
 
 def test_what_the_cloud_denies_again_and_again_becomes_worth_a_look() -> None:
-    lessons, known = Lessons(PRIOR, 0.03), seen(HERE)
+    lessons, known = GainLessons(PRIOR, 0.03), seen(HERE)
     for seq in range(30):
         asked(lessons, seq, known)
         lessons.answered(key(seq), found(HERE), found(), around(HERE), whole=False)
@@ -50,7 +50,7 @@ def test_what_the_cloud_denies_again_and_again_becomes_worth_a_look() -> None:
 
 
 def test_only_places_that_were_looked_at_teach() -> None:
-    lessons, known = Lessons(PRIOR, 0.03), seen(HERE, THERE)
+    lessons, known = GainLessons(PRIOR, 0.03), seen(HERE, THERE)
     asked(lessons, 1, known)
     lessons.answered(key(1), found(HERE, THERE), found(THERE), around(HERE), whole=False)
     assert lessons.model.lessons == 1
@@ -59,7 +59,7 @@ def test_only_places_that_were_looked_at_teach() -> None:
 def test_a_place_that_was_only_drawn_teaches_for_those_that_were_not() -> None:
     gains = []
     for drawn in (False, True):
-        lessons, known = Lessons(PRIOR, 0.1), seen(HERE)
+        lessons, known = GainLessons(PRIOR, 0.1), seen(HERE)
         asked(lessons, 1, known, drawn=drawn)
         lessons.answered(key(1), found(HERE), found(), around(HERE), whole=False)
         gains.append(lessons.model.gain(known.features)[0])
@@ -67,7 +67,7 @@ def test_a_place_that_was_only_drawn_teaches_for_those_that_were_not() -> None:
 
 
 def test_whole_frames_teach_about_what_the_edge_does_not_see() -> None:
-    lessons, known = Lessons(PRIOR, 0.03), seen(HERE)
+    lessons, known = GainLessons(PRIOR, 0.03), seen(HERE)
     for seq in range(10):
         lessons.asked(key(seq), known, OffloadDecision("frame", ""))
         everywhere = np.array([[0, 0, 640, 480]], np.float32)
@@ -76,7 +76,7 @@ def test_whole_frames_teach_about_what_the_edge_does_not_see() -> None:
 
 
 def test_an_answer_teaches_once_and_one_that_was_not_asked_for_nothing() -> None:
-    lessons, known = Lessons(PRIOR, 0.03), seen(HERE)
+    lessons, known = GainLessons(PRIOR, 0.03), seen(HERE)
     lessons.answered(key(1), found(HERE), found(), around(HERE), whole=False)
     assert lessons.model is PRIOR
     asked(lessons, 1, known)
@@ -86,7 +86,7 @@ def test_an_answer_teaches_once_and_one_that_was_not_asked_for_nothing() -> None
 
 
 def test_the_questions_without_an_answer_that_are_remembered_are_bounded() -> None:
-    lessons, known = Lessons(PRIOR, 0.03), seen(HERE)
+    lessons, known = GainLessons(PRIOR, 0.03), seen(HERE)
     for seq in range(MOST_OPEN + 1):
         asked(lessons, seq, known)
     lessons.answered(key(0), found(HERE), found(), around(HERE), whole=False)

@@ -1,0 +1,1 @@
+"""What a camera keeps to learn from: small pictures with the larger model's answers."""

@@ -1,0 +1,1 @@
+"""A camera learns: lessons in, a trained and judged model out, released and watched."""

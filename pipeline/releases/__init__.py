@@ -1,0 +1,1 @@
+"""Releases of models: what is signed and sent, and how a file travels."""
