@@ -97,32 +97,9 @@ class ModelSlot:
     def replaced(self) -> Staged:
         """The model that the candidate is to replace, and is to be compared with."""
         candidate = self._candidate
-        return self._general if candidate is not None and candidate.general else self._current
-
-    @property
-    def taken_back(self) -> tuple[str, ...]:
-        """The digests of releases that were taken back here, the oldest first."""
-        return tuple(self._taken_back)
-
-    @property
-    def releases(self) -> frozenset[str]:
-        """The digests of the releases that are in use or kept ready."""
-        held = (self._general, self._current, self._previous, self._candidate)
-        return frozenset(one.release for one in held if one is not None and one.release)
-
-    def listen(self, listener: Callable[[SlotEvent], None]) -> None:
-        """Have every later event told; a listener returns at once and does not raise."""
-        self._listeners.append(listener)
-
-    def serving(self, *, use_candidate: bool = False) -> Staged:
-        """The model for a frame; the candidate where the frame is of its share.
-
-        A general candidate answers no frame of a camera that has a model of its own: it would not even replace it.
-        """
-        candidate = self._candidate
-        return (
-            candidate if use_candidate and candidate is not None and self.replaced is self._current else self._current
-        )
+        if use_candidate and candidate is not None and self.replaced is self._current:
+            return candidate
+        return self._current
 
     def offer(self, staged: Staged) -> str:
         """Take a model as the candidate, in place of an earlier one; why not, in a sentence, or empty."""
@@ -219,18 +196,18 @@ def label_fault(staged: Staged, general: Staged, objects: frozenset[str]) -> str
 
     Tracks live on across models, and the larger model's labels are compared with them as they are.
     """
-    have = frozenset(staged.detector.labels)
-    if objects:
-        missing = objects - have
-        wanted = "the camera's objects"
-    else:
-        missing = have - frozenset(general.detector.labels) if not staged.general else frozenset()
-        missing |= frozenset(general.detector.labels) - have if staged.general else frozenset()
-        wanted = "the general model's classes"
-    if not missing:
-        return ""
-    names = ", ".join(sorted(missing)[:5])
-    return f"{staged.title} does not fit {wanted} ({names}): release a model with these labels."
+    have, known = frozenset(staged.detector.labels), frozenset(general.detector.labels)
+    if objects and (missing := objects - have):
+        return f"{staged.title} does not know the camera's objects {_some(missing)}: release one that does."
+    if not objects and staged.general and (missing := known - have):
+        return f"{staged.title} does not know {_some(missing)}, as {general.title} does: release one that does."
+    if not objects and not staged.general and (strange := have - known):
+        return f"{staged.title} knows {_some(strange)}, which {general.title} does not: use its labels."
+    return ""
+
+
+def _some(labels: frozenset[str]) -> str:
+    return ", ".join(sorted(labels)[:5]) + (", ..." if len(labels) > 5 else "")
 
 
 def _is(staged: Staged | None, sha256: str) -> bool:

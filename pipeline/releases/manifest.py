@@ -39,6 +39,9 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
+EVERYBODY = Audience()
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One release of a model.
 
@@ -53,7 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     schema: Literal[1] = 1
     sequence: int
     kind: Kind
-    audience: Audience = Audience()
+    audience: Audience = EVERYBODY
     entry: ModelEntry
     labels: tuple[str, ...]
     input_size: HeightWidth
@@ -167,7 +170,7 @@ def manifest_for(  # noqa: PLR0913 - what a release is made of; by name
     input_size: HeightWidth,
     now: datetime,
     last_sequence: int = 0,
-    audience: Audience = Audience(),
+    audience: Audience = EVERYBODY,
     urls: tuple[str, ...] = (),
     parent: str = "",
     data_span: tuple[datetime, datetime] | None = None,
