@@ -97,6 +97,29 @@ class ModelSlot:
     def replaced(self) -> Staged:
         """The model that the candidate is to replace, and is to be compared with."""
         candidate = self._candidate
+        return self._general if candidate is not None and candidate.general else self._current
+
+    @property
+    def taken_back(self) -> tuple[str, ...]:
+        """The digests of releases that were taken back here, the oldest first."""
+        return tuple(self._taken_back)
+
+    @property
+    def releases(self) -> frozenset[str]:
+        """The digests of the releases that are in use or kept ready."""
+        held = (self._general, self._current, self._previous, self._candidate)
+        return frozenset(one.release for one in held if one is not None and one.release)
+
+    def listen(self, listener: Callable[[SlotEvent], None]) -> None:
+        """Have every later event told; a listener returns at once and does not raise."""
+        self._listeners.append(listener)
+
+    def serving(self, *, use_candidate: bool = False) -> Staged:
+        """The model for a frame; the candidate where the frame is of its share.
+
+        A general candidate answers no frame of a camera that has a model of its own: it would not even replace it.
+        """
+        candidate = self._candidate
         if use_candidate and candidate is not None and self.replaced is self._current:
             return candidate
         return self._current
