@@ -158,7 +158,7 @@ class ModelSlot:
         """Give the candidate up for good. Without one nothing happens."""
         candidate, self._candidate = self._candidate, None
         if candidate is not None:
-            self._taken_back.append(candidate.release)
+            self._never_again(candidate)
             self._tell(SlotEventKind.WITHDRAWN, candidate, reason)
 
     def rollback(self, reason: str) -> None:
@@ -179,7 +179,7 @@ class ModelSlot:
             self.rollback(reason)
         elif _is(self._general, sha256):  # behind a model of the camera's own
             gone, self._general = self._general, self._built_in
-            self._taken_back.append(gone.release)
+            self._never_again(gone)
             self._tell(SlotEventKind.ROLLED_BACK, gone, reason)
 
     def restore(
@@ -206,8 +206,12 @@ class ModelSlot:
         if self._general is gone:
             self._general = to if to.general else self._built_in
         self._current, self._previous = to, None
-        self._taken_back.append(gone.release)
+        self._never_again(gone)
         self._tell(kind, gone, reason)
+
+    def _never_again(self, gone: Staged) -> None:
+        if gone.release:
+            self._taken_back.append(gone.release)
 
     def _tell(self, kind: SlotEventKind, staged: Staged, reason: str = "") -> None:
         for listener in self._listeners:

@@ -79,11 +79,21 @@ ANY_WORKER = f"{WIRE}/worker/+"
 
 
 def model(name: str) -> str:
-    """The retained release and rollout state of a model. Raises ConfigError."""
+    """The retained, signed release of a model. Raises ConfigError."""
     return f"{WIRE}/model/{_level('model', name)}"
 
 
 ANY_MODEL = f"{WIRE}/model/+"
+
+
+def model_chunk(name: str, sha256: str, number: int) -> str:
+    """One retained part of a model's file, counted from 0. Raises ConfigError."""
+    return f"{model(name)}/chunk/{_level('file', sha256)}/{number}"
+
+
+def rollout(agent: str, camera: str) -> str:
+    """The retained state of what is released to a camera. Raises ConfigError."""
+    return f"{WIRE}/rollout/{_level('agent', agent)}/{_level('camera', camera)}"
 
 
 def config(agent: str) -> str:
