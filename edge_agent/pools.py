@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, TypeVar
 
+from edge_agent.releases.aside import Aside
+
 T = TypeVar("T")
 
 
@@ -36,15 +38,17 @@ class Inline:
 
 
 class Pools:
-    """``image``: gate, drawing, JPEG. ``model``: the small model, one frame at a time."""
+    """``image``: gate, drawing, JPEG. ``model``: the small model, one frame at a time. ``aside``: a model that is not
+    proven yet, away from both.
+    """
 
-    def __init__(self, image: Runner, model: Runner) -> None:
-        self.image, self.model = image, model
+    def __init__(self, image: Runner, model: Runner, aside: Runner | None = None) -> None:
+        self.image, self.model, self.aside = image, model, aside or model
 
     @classmethod
     def threads(cls) -> "Pools":
-        """Real threads: two for pictures, one for the model."""
-        return cls(Pool("image", 2), Pool("model", 1))
+        """Real threads: two for pictures, one for the model, and one for each look aside."""
+        return cls(Pool("image", 2), Pool("model", 1), Aside())
 
     def __enter__(self) -> "Pools":
         return self

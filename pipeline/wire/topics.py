@@ -96,6 +96,14 @@ def rollout(agent: str, camera: str) -> str:
     return f"{WIRE}/rollout/{_level('agent', agent)}/{_level('camera', camera)}"
 
 
+def rollout_command(agent: str, camera: str) -> str:
+    """Where a command to a camera's release is sent. Raises ConfigError."""
+    return f"{rollout(agent, camera)}/set"
+
+
+ANY_ROLLOUT = f"{WIRE}/rollout/+/+"
+
+
 def config(agent: str) -> str:
     """The retained configuration push to an agent. Raises ConfigError."""
     return f"{WIRE}/config/{_level('agent', agent)}"
