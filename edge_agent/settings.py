@@ -6,6 +6,7 @@ from typing import Literal
 
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
+from edge_agent.lessons.settings import LessonSettings
 from edge_agent.tracking.tracks import TrackerSettings
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.budgets import BudgetSettings
@@ -68,6 +69,7 @@ class CameraSettings:
     steering: SteeringSettings = field(default_factory=SteeringSettings)
     route: Literal["auto", "edge"] = "auto"
     gain: GainModel = PRIOR
+    lessons: LessonSettings = field(default_factory=LessonSettings)
 
 
 @dataclass(frozen=True, slots=True)
