@@ -1,0 +1,69 @@
+"""Where learning keeps what it has: everything below an agent's state folder."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from foveate.learn.values import Outcome, decode
+
+
+def default_state_dir(env: Mapping[str, str]) -> Path:
+    """The user's own folder for state (XDG Base Directory Specification): ``$XDG_STATE_HOME/foveate``."""
+    home = env.get("XDG_STATE_HOME", "")
+    # The specification has relative paths ignored.
+    base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
+    return base / "foveate"
+
+
+@dataclass(frozen=True, slots=True)
+class CameraFolders:
+    """The folders and files of one camera: its lessons, and what has been learned from them."""
+
+    state_dir: Path
+    camera: str
+
+    @property
+    def lessons(self) -> Path:
+        return self.state_dir / "lessons" / self.camera
+
+    @property
+    def learn(self) -> Path:
+        return self.state_dir / "learn" / self.camera
+
+    @property
+    def attempt(self) -> Path:
+        """What an attempt that is under way works in; kept until it has come to its end, so that it can go on."""
+        return self.learn / "attempt"
+
+    @property
+    def outcome_file(self) -> Path:
+        return self.learn / "outcome.json"
+
+    @property
+    def history_file(self) -> Path:
+        return self.learn / "history.json"
+
+    @property
+    def memory_file(self) -> Path:
+        return self.learn / "memory.json"
+
+    def outcome(self) -> Outcome | None:
+        """What the last attempt came to; None where there was none, or nothing readable is left of it."""
+        try:
+            return decode(self.outcome_file.read_bytes(), Outcome)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file as a whole or leave it as it is, also through a power cut. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

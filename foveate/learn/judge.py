@@ -1,0 +1,111 @@
+"""Judges a trained model on the newest lessons, which it has never seen, beside those whose place it would take."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edge_agent.lessons.lesson import Lesson
+from foveate.learn import scores
+from foveate.learn.scores import Matched
+from pipeline.detections import Detections
+from pipeline.detectors.base import Detector
+from pipeline.policies.acceptance import (
+    Acceptance,
+    AcceptanceSettings,
+    Grounds,
+    JudgedFigures,
+    Rivalry,
+    accept,
+)
+from pipeline.timing import Clock
+
+LEAST_SCORE = 0.1
+"""Detections below it are not asked for: the tracker has no use for them."""
+WARM_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A decision on one trained model, and the figures that it stands on."""
+
+    acceptance: Acceptance
+    trained: JudgedFigures
+    rivals: tuple[Rivalry, ...]
+    grounds: Grounds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """What one model found, frame by frame, and how long each look took."""
+
+    model: str
+    frames: tuple[Matched, ...]
+    times_ms: tuple[float, ...]
+
+
+class Judge:
+    """Looks at each judged lesson with every model in turn, so that a busy machine slows all alike.
+
+    ``labels`` are the classes that count, ``threshold`` is the score from which the agent publishes a detection.
+    """
+
+    def __init__(self, judged: Sequence[Lesson], labels: Sequence[str], threshold: float, clock: Clock) -> None:
+        self._judged, self._labels, self._threshold, self._clock = tuple(judged), tuple(labels), threshold, clock
+
+    def judge(
+        self, trained: Detector, rivals: Sequence[Detector], settings: AcceptanceSettings | None = None
+    ) -> Judgement:
+        """Decide whether ``trained`` may take the place of all ``rivals``; blocks for as long as their looks take."""
+        mine, *others = self._look([trained, *rivals])
+        figures = self._figures(mine)
+        rivalries = tuple(self._rivalry(mine, other) for other in others)
+        return Judgement(accept(figures, rivalries, self.grounds, settings), figures, rivalries, self.grounds)
+
+    @property
+    def grounds(self) -> Grounds:
+        """What the judgement stands on."""
+        objects = [int(np.isin(lesson.known.label, self._labels).sum()) for lesson in self._judged]
+        with_objects = sum(count > 0 for count in objects)
+        return Grounds(len(self._judged), with_objects, sum(objects), scores.block_count(len(self._judged)))
+
+    def _look(self, models: Sequence[Detector]) -> list[_Seen]:
+        times_ms: list[list[float]] = [[] for _ in models]
+        frames: list[list[Matched]] = [[] for _ in models]
+        for model in models:
+            for lesson in self._judged[:WARM_LOOKS]:
+                model.detect([lesson.picture], LEAST_SCORE)
+        for lesson in self._judged:
+            for model, times, matched in zip(models, times_ms, frames, strict=True):
+                begin_s = self._clock.now_s()
+                found: Detections = model.detect([lesson.picture], LEAST_SCORE)[0]
+                times.append((self._clock.now_s() - begin_s) * 1000)
+                matched.append(scores.matched(found, lesson, self._labels))
+        return [
+            _Seen(f"{model.name}@{model.version}", tuple(matched), tuple(times))
+            for model, matched, times in zip(models, frames, times_ms, strict=True)
+        ]
+
+    def _figures(self, seen: _Seen) -> JudgedFigures:
+        frames = seen.frames
+        return JudgedFigures(
+            model=seen.model,
+            f1=scores.pooled_f1(frames, self._threshold),
+            best_f1=scores.pooled_f1(frames, scores.best_threshold(frames)),
+            ece=scores.calibration_error(frames),
+            blind_share=scores.blind_share(frames, self._threshold),
+            median_ms=statistics.median(seen.times_ms) if seen.times_ms else 0.0,
+            classes=scores.classes(frames, self._threshold),
+        )
+
+    def _rivalry(self, mine: _Seen, other: _Seen) -> Rivalry:
+        thresholds = (
+            (self._threshold, self._threshold),
+            tuple(scores.best_threshold(seen.frames) for seen in (mine, other)),
+        )
+        at_threshold, at_best = (
+            scores.difference(scores.counts(mine.frames, first), scores.counts(other.frames, second))
+            for first, second in thresholds
+        )
+        return Rivalry(self._figures(other), at_threshold, at_best)
