@@ -22,6 +22,7 @@ BROAD_HANDLERS = {
     "cloud_worker/model_runner.py": "whatever a model raises costs its batch alone, and is the reason of the refusal",
     "cloud_worker/threads.py": "what a call on a thread raises is handed to the coroutine that waits for it",
     "edge_agent/capture/child.py": "the last word of a reader's thread: its reason must reach the agent",
+    "edge_agent/releases/loading.py": "whatever a released model raises is the reason of its refusal",
     "edge_agent/supervision.py": "whatever a camera's stage raises is its state's reason, and harms no other camera",
     "pipeline/transport/dispatch.py": "a handler or birth that fails is counted and reported, and harms no other",
 }

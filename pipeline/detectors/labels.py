@@ -23,7 +23,7 @@ def read_label_file(path: Path, classes: int) -> tuple[str, ...]:
         names = tuple(path.read_text("utf-8").splitlines())
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"Cannot read the label file {path} ({error}): it needs one UTF-8 name per line.") from error
-    return _checked(names, classes, str(path))
+    return checked_labels(names, classes, str(path))
 
 
 def metadata_labels(metadata: Mapping[str, str], classes: int, where: str) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def metadata_labels(metadata: Mapping[str, str], classes: int, where: str) -> tu
         value = [value.get(index, value.get(str(index))) for index in range(len(value))]
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise ModelError(f"The class names in {where} cannot be read ({text[:40]!r}): {ADVICE}.")
-    return _checked(tuple(value), classes, where)
+    return checked_labels(tuple(value), classes, where)
 
 
 def _parse(text: str) -> object:
@@ -52,7 +52,8 @@ def _parse(text: str) -> object:
         return None
 
 
-def _checked(names: tuple[str, ...], classes: int, where: str) -> tuple[str, ...]:
+def checked_labels(names: tuple[str, ...], classes: int, where: str) -> tuple[str, ...]:
+    """The names, one for each class and none empty. Raises ModelError."""
     if len(names) != classes:
         raise ModelError(
             f"{where} has {len(names)} class names, but the model has {classes} classes: correct one of them."

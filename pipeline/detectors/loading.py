@@ -1,21 +1,23 @@
 """Loading a model: only with a full contract, and only after a trial run has shown that it keeps it."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pipeline.detectors.centre import CENTRE
 from pipeline.detectors.contract import HeightWidth, ModelEntry
 from pipeline.detectors.heads import Head
-from pipeline.detectors.labels import metadata_labels, read_label_file
+from pipeline.detectors.labels import checked_labels, metadata_labels, read_label_file
 from pipeline.detectors.manifest import read_manifest, verified_path
 from pipeline.detectors.nanodet import NANODET
 from pipeline.detectors.onnx import BatchRule, OnnxDetector, tensor_shape
 from pipeline.detectors.session import ORT_ERRORS, open_session
 from pipeline.errors import ModelError
 
-HEADS: dict[str, Head] = {"nanodet": NANODET}
+HEADS: dict[str, Head] = {"nanodet": NANODET, "centre": CENTRE}
 """Every kind of output that can be decoded, by the name that a manifest uses."""
 
 ORT_TYPES = {"float32": "tensor(float)", "float16": "tensor(float16)", "uint8": "tensor(uint8)"}
@@ -39,9 +41,18 @@ def load_detector(
 
 
 def load_file(
-    path: Path, entry: ModelEntry, *, label_file: Path | None, input_size: HeightWidth | None, threads: int
+    path: Path,
+    entry: ModelEntry,
+    *,
+    label_file: Path | None = None,
+    labels: Sequence[str] = (),
+    input_size: HeightWidth | None,
+    threads: int,
 ) -> OnnxDetector:
-    """Load a model file under a contract that need not be in a manifest, and prove it by trial runs."""
+    """Load a model file under a contract that need not be in a manifest, and prove it by trial runs.
+
+    Its ``labels`` are those given, else those of the label file, else those that the model says itself.
+    """
     if threads < 1:
         raise ModelError(f"{threads} inference threads asked for model {entry.name!r}: at least 1 is needed.")
     head = _head(entry)
@@ -50,14 +61,15 @@ def load_file(
     _check_input(path, entry, session, input_size)
     _check_outputs(path, entry, session)
     classes = entry.output.classes
-    labels = (
-        read_label_file(label_file, classes)
-        if label_file is not None
-        else metadata_labels(session.get_modelmeta().custom_metadata_map, classes, str(path))
-    )
+    if labels:
+        names = checked_labels(tuple(labels), classes, entry.name)
+    elif label_file is not None:
+        names = read_label_file(label_file, classes)
+    else:
+        names = metadata_labels(session.get_modelmeta().custom_metadata_map, classes, str(path))
     batch = _prove(path, entry, head, session, input_size or entry.input.largest_px)
     logger.info("model %s %s loaded from %s, %d inference threads", entry.name, entry.version, path, threads)
-    return OnnxDetector(entry, head, session, labels, input_size, batch)
+    return OnnxDetector(entry, head, session, names, input_size, batch)
 
 
 def _head(entry: ModelEntry) -> Head:

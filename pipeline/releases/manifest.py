@@ -19,6 +19,7 @@ CHUNK_BYTES = 32 * 1024
 """A chunk holds up an answer on the same link by at most 26 ms at 10 Mbit/s."""
 MOST_CHUNK_BYTES = 256 * 1024
 MOST_MANIFEST_BYTES = 128 * 1024
+MOST_SIDE_PX = 4096
 MOST_LABELS, MOST_LABEL_CHARS, MOST_URLS, MOST_TEXT_CHARS = 10_000, 200, 8, 1000
 _SHA256_CHARS = frozenset("0123456789abcdef")
 
@@ -130,8 +131,8 @@ def _number_fault(manifest: Manifest) -> str:
         return f"its size of {manifest.size_bytes} bytes is not at least 1"
     if not 1024 <= manifest.chunk_bytes <= MOST_CHUNK_BYTES:
         return f"its chunks of {manifest.chunk_bytes} bytes are not 1024 to {MOST_CHUNK_BYTES}"
-    if min(manifest.input_size) < 1:
-        return f"its input size {manifest.input_size} is not positive"
+    if not 1 <= min(manifest.input_size) <= max(manifest.input_size) <= MOST_SIDE_PX:
+        return f"its input size {manifest.input_size} is not of 1 to {MOST_SIDE_PX} px"
     return ""
 
 
