@@ -1,7 +1,7 @@
 """The agent as the status page sees it: a value made from counters, on demand."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from edge_agent.agent import Agent
@@ -16,6 +16,8 @@ from edge_agent.status.snapshot import (
     BreachStatus,
     CameraStatus,
     CropsStatus,
+    LearningPoint,
+    LearningSource,
     PathStatus,
     Percentiles,
     WorkerStatus,
@@ -34,13 +36,19 @@ _READY_STATES = frozenset({CameraState.LIVE, CameraState.FINISHED, CameraState.D
 class AgentStatusSource:
     """Implements StatusSource for a running agent."""
 
-    def __init__(self, agent: Agent, broker: str, version: str, clock: Clock) -> None:
+    def __init__(
+        self, agent: Agent, broker: str, version: str, clock: Clock, learning: LearningSource | None = None
+    ) -> None:
         self._agent, self._broker, self._version, self._clock = agent, broker, version, clock
+        self._learning = learning
 
     def picture(self, camera: str) -> tuple[int, bytes] | None:
         board = next((c.board for c in self._agent.cameras if c.name == camera), None)
         picture = board.picture if board is not None else None  # once: this is a thread, and it changes
         return None if picture is None else (picture.result.seq, annotated_jpeg(picture))
+
+    def learning_curve(self, camera: str) -> Sequence[LearningPoint]:
+        return () if self._learning is None else self._learning.curve(camera)
 
     def status(self) -> AgentStatus:
         agent, now_s = self._agent, self._clock.now_s()
@@ -118,6 +126,7 @@ class AgentStatusSource:
             attainment=_attainment(camera),
             steering=steering_status(camera.steer, camera.router),
             crops=_crops(camera),
+            learning=None if self._learning is None else self._learning.status(camera.name),
             **self._budgets(camera),
         )
 

@@ -34,6 +34,7 @@ def create_app(source: StatusSource, access: AccessSettings, clock: Clock | None
         "/": pages.index,
         "/api/status": pages.status,
         "/api/cameras/{name}/picture.jpg": pages.picture,
+        "/api/cameras/{name}/learning": pages.learning,
         "/healthz": pages.healthz,
         "/readyz": pages.readyz,
         "/metrics": pages.metrics,
@@ -66,6 +67,11 @@ class _Pages:
         if picture.etag in [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers=headers)
         return Response(picture.jpeg, media_type="image/jpeg", headers=headers)
+
+    async def learning(self, name: str) -> Response:
+        if all(camera.name != name for camera in self._cache.status().cameras):
+            return _json(404, detail=f"There is no camera named {name!r}.")
+        return Response(self._cache.learning_curve(name), media_type="application/json")
 
     async def healthz(self) -> Response:
         return _json(200, status="ok")

@@ -12,6 +12,7 @@ from pipeline.timing import Clock
 
 SNAPSHOT_AGE_S = 0.25
 PICTURE_AGE_S = 0.2
+MOST_POINTS = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,12 @@ class SnapshotCache:
             if self._status is status:
                 self._metrics = text
             return text
+
+    def learning_curve(self, camera: str) -> bytes:
+        """How a camera's learning has gone, as JSON, thinned to what a page can show; the newest point is its last."""
+        points = self._source.learning_curve(camera)
+        step = -(-len(points) // MOST_POINTS) or 1
+        return msgspec.json.encode(list(points[::-1][::step])[::-1])
 
     async def picture(self, camera: str) -> Picture | None:
         """The newest picture of a camera that the present snapshot names, drawn in a thread, one at a time."""

@@ -36,6 +36,7 @@ class SnapshotCollector(Collector):
         yield from _latency_metrics(self._status.cameras)
         yield from _camera_metrics(self._status.cameras)
         yield from _budget_metrics(self._status.cameras)
+        yield from _learning_metrics(self._status.cameras)
 
 
 def _agent_metrics(status: AgentStatus) -> Iterator[Metric]:
@@ -167,6 +168,21 @@ def _budget_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
         for action in _with_known(Action, camera.steps) if camera.budgets_ms else ():
             steps.add_metric([camera.name, action], camera.steps.get(action, 0))
     yield from (accepted, hits, within, target, met, budget, breached, steps)
+
+
+def _learning_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
+    lessons = GaugeMetricFamily("foveate_lessons", "Lessons that a camera has to learn from.", labels=["camera"])
+    progress = GaugeMetricFamily("foveate_training_progress_ratio", "How far a training is.", labels=["camera"])
+    agreement = GaugeMetricFamily("foveate_model_agreement", "F1 against the larger model.", labels=["camera"])
+    for camera in cameras:
+        if (learning := camera.learning) is None:
+            continue
+        lessons.add_metric([camera.name], learning.lessons)
+        if learning.progress is not None:
+            progress.add_metric([camera.name], learning.progress)
+        if learning.agreement is not None:
+            agreement.add_metric([camera.name], learning.agreement)
+    yield from (lessons, progress, agreement)
 
 
 def _quantiles(percentiles: Percentiles) -> Iterator[tuple[str, float]]:

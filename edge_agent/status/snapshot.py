@@ -1,5 +1,6 @@
 """What the status page shows: immutable values made by the agent, read by the web server."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -77,6 +78,37 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     age_s: float
 
 
+class LearningStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a camera that learns is getting on.
+
+    ``stage`` is collecting, training, proving, learned or general (enough lessons, and the general model still looks);
+    ``in_words`` says it in a sentence. ``way`` is how its model comes about, own or adapt. While it trains ``progress``
+    is 0..1 and ``left_s`` an estimate. ``last`` is what the last training came to.
+    """
+
+    stage: str
+    in_words: str
+    lessons: int
+    way: str | None = None
+    progress: float | None = None
+    left_s: float | None = None
+    current: str = ""
+    candidate: str | None = None
+    agreement: float | None = None
+    last: str = ""
+
+
+class LearningPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One minute of a camera that learns: agreement is F1 against the larger model, ``look_ms`` the small model's."""
+
+    at: str
+    lessons: int
+    agreement: float | None
+    uplink_kbit_s: float
+    look_ms: float | None
+    model: str
+
+
 class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One camera at one moment. ``captured = sum(finals) + sum(drops) + in_flight``."""
 
@@ -111,6 +143,7 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Steps taken by action."""
     steering: SteeringStatus | None = None
     crops: CropsStatus | None = None
+    learning: LearningStatus | None = None
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,3 +204,15 @@ class StatusSource(Protocol):
     def picture(self, camera: str) -> tuple[int, bytes] | None:
         """The newest annotated picture as (seq, JPEG), or None; drawn for a viewer, at most some times a second."""
         ...
+
+    def learning_curve(self, camera: str) -> Sequence[LearningPoint]:
+        """How the camera's learning has gone, oldest first; nothing where it does not learn."""
+        ...
+
+
+class LearningSource(Protocol):
+    """Where the page hears of cameras that learn: what is known, at once."""
+
+    def status(self, camera: str) -> LearningStatus | None: ...
+
+    def curve(self, camera: str) -> Sequence[LearningPoint]: ...

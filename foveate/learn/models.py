@@ -23,9 +23,7 @@ def learned_model(trained: Trained) -> LearnedModel:
 
 def load_learned(model: LearnedModel) -> OnnxDetector:
     """A learned model on one thread. Raises ModelError where it breaks its contract."""
-    label_file = model.file.with_suffix(".labels.txt")
-    label_file.write_text("".join(f"{label}\n" for label in model.labels), "utf-8")
-    return load_file(model.file, model.entry, label_file=label_file, input_size=model.input_size, threads=1)
+    return load_file(model.file, model.entry, labels=model.labels, input_size=model.input_size, threads=1)
 
 
 def base_model(general: GeneralModel) -> BaseModel:

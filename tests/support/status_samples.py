@@ -1,5 +1,7 @@
 """Scripted snapshots for tests of the status page."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -11,6 +13,8 @@ from edge_agent.status.snapshot import (
     AttainmentStatus,
     BreachStatus,
     CameraStatus,
+    LearningPoint,
+    LearningStatus,
     PathStatus,
     Percentiles,
     QueueStatus,
@@ -169,6 +173,40 @@ def path(**changes: Any) -> PathStatus:
     return msgspec.structs.replace(base, **changes)
 
 
+def learning(**changes: Any) -> LearningStatus:
+    """A camera in the middle of a training."""
+    base = LearningStatus(
+        stage="training",
+        in_words="learning from 412 lessons: step 300 of 1,200",
+        lessons=412,
+        way="own",
+        progress=0.25,
+        left_s=184.0,
+        current="nanodet-g-int8@1.0.0",
+        agreement=0.874,
+        last="refused: own: its F1 at the agent's threshold is 0.701, that of nanodet-g-int8@1.0.0 0.804",
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def learning_curve(minutes: int = 90, learned_at: int = 40) -> list[LearningPoint]:
+    """Lessons gather, a model of the camera's own comes, agreement rises, and uplink and time fall."""
+    points = []
+    for minute in range(minutes):
+        own = minute >= learned_at
+        points.append(
+            LearningPoint(
+                at=f"2026-03-01T{10 + minute // 60:02d}:{minute % 60:02d}:00.000Z",
+                lessons=6 * min(minute, 70),
+                agreement=None if minute < 2 else (0.93 if own else 0.87) + 0.01 * math.sin(minute / 3),
+                uplink_kbit_s=(110 if own else 330) + 25 * math.sin(minute / 2),
+                look_ms=(1.6 if own else 6.8) + 0.3 * math.sin(minute),
+                model="plaza-own@1" if own else "nanodet-g-int8@1.0.0",
+            )
+        )
+    return points
+
+
 def agent(**changes: Any) -> AgentStatus:
     base = AgentStatus(
         agent="edge-7",
@@ -195,6 +233,7 @@ class FakeStatusSource:
     def __init__(self, status: AgentStatus | None = None) -> None:
         self.current = status or agent()
         self.pictures: dict[str, tuple[int, bytes]] = {}
+        self.curves: dict[str, list[LearningPoint]] = {}
         self.status_calls = 0
         self.picture_calls: list[str] = []
 
@@ -205,6 +244,9 @@ class FakeStatusSource:
     def picture(self, camera: str) -> tuple[int, bytes] | None:
         self.picture_calls.append(camera)
         return self.pictures.get(camera)
+
+    def learning_curve(self, camera: str) -> Sequence[LearningPoint]:
+        return self.curves.get(camera, ())
 
     def show(self, name: str, seq: int) -> None:
         """Give the camera a new picture, in the snapshot too."""

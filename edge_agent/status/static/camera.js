@@ -1,6 +1,7 @@
 // One camera's card.
 
 import { NONE, ago, count, decimal, element, field, isolated, percent, setChildren, setText, words } from "./dom.js";
+import { LearningPanel } from "./learning.js";
 import { ordered, showAttainment, showBreaches, showLatency } from "./latency.js";
 
 const ORIGINS = new Map([
@@ -41,6 +42,7 @@ export class CameraCard {
     this.etag = null;
     this.pictureSeq = null;
     this.loading = false;
+    this.learning = new LearningPanel(this.root);
   }
 
   show(camera, now) {
@@ -51,6 +53,7 @@ export class CameraCard {
     showLatency(this.root, camera);
     showBreaches(this.root, camera, now);
     this.#frames(camera);
+    this.learning.show(camera);
     this.#pictureNote();
   }
 

@@ -11,7 +11,15 @@ from edge_agent.status.app import create_app
 from edge_agent.status.snapshot import AgentStatus
 from pipeline.timing import ManualClock
 from tests.support.asgi import call
-from tests.support.status_samples import HOSTILE, FakeStatusSource, agent, camera, jpeg, silent_camera
+from tests.support.status_samples import (
+    HOSTILE,
+    FakeStatusSource,
+    agent,
+    camera,
+    jpeg,
+    learning_curve,
+    silent_camera,
+)
 
 PICTURE = "/api/cameras/plaza/picture.jpg"
 
@@ -56,6 +64,17 @@ async def test_a_newer_snapshot_replaces_the_older(app: FastAPI, source: FakeSta
     assert (await call(app, "/api/status")).json["agent"] == "edge-8"
     after = (await call(app, "/metrics")).body
     assert (b'agent="edge-7"' in before, b'agent="edge-8"' in after) == (True, True)
+
+
+async def test_the_curve_of_what_was_learned_is_thinned_and_ends_with_the_newest_point(
+    app: FastAPI, source: FakeStatusSource
+) -> None:
+    source.curves["plaza"] = learning_curve(minutes=599)
+    answer = await call(app, "/api/cameras/plaza/learning")
+    assert (answer.status, len(answer.json)) == (200, 200)
+    assert answer.json[-1] == msgspec.to_builtins(source.curves["plaza"][-1])
+    assert (await call(app, "/api/cameras/gate/learning")).json == []
+    assert (await call(app, "/api/cameras/nowhere/learning")).status == 404
 
 
 async def test_a_picture_comes_with_a_tag_and_is_sent_once(app: FastAPI, source: FakeStatusSource) -> None:

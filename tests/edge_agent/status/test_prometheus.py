@@ -8,6 +8,7 @@ from tests.support.status_samples import (
     HOSTILE,
     agent,
     camera,
+    learning,
     percentiles,
     queue,
     silent_camera,
@@ -156,3 +157,14 @@ def test_queues_are_told_with_what_littles_law_needs() -> None:
     assert named(found, "foveate_queue_wait_seconds").keys() == {
         ("foveate_queue_wait_seconds", frozenset({("queue", "uplink")}))
     }
+
+
+def test_what_a_camera_learns_is_there_where_it_learns() -> None:
+    found = samples(
+        agent(cameras=[camera(learning=learning()), silent_camera(learning=learning(progress=None, agreement=None))])
+    )
+    assert of(found, "foveate_lessons", camera="plaza") == 412
+    assert of(found, "foveate_training_progress_ratio", camera="plaza") == 0.25
+    assert of(found, "foveate_model_agreement", camera="plaza") == 0.874
+    assert len(named(found, "foveate_training_progress_ratio")) == 1
+    assert not named(samples(agent()), "foveate_lessons")

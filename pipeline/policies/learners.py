@@ -1,0 +1,118 @@
+"""Which camera learns next, and why the others wait: one training at a time, most to win first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LastTry:
+    """A camera's last training: when it ended (seconds of wall time), with how many lessons, and how.
+
+    ``faulty`` is one that broke down, which says nothing about the lessons.
+    """
+
+    at_s: float
+    lessons: int
+    accepted: bool
+    faulty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """What is known of a camera that learns.
+
+    ``missing`` says what its lessons lack, and is empty where they are enough. ``drifted_at_s`` is when its model was
+    taken back for drift, with no training since, and ``since_drift`` how many lessons are newer. ``on_trial`` is
+    whether a model of it is being proven. ``to_win`` ranks cameras: boxes per second that a better model could put
+    right.
+    """
+
+    camera: str
+    lessons: int
+    missing: str = ""
+    last: LastTry | None = None
+    drifted_at_s: float | None = None
+    since_drift: int = 0
+    on_trial: bool = False
+    to_win: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LearnersSettings:
+    """A camera learns again after ``again_after_s``, or when its lessons are ``growth`` times those of the last time;
+    after a breakdown, which is tried again, after ``fault_pause_s``. After drift ``least_since_drift`` lessons of what
+    is seen now are waited for.
+    """
+
+    again_after_s: float = 86_400.0
+    growth: float = 2.0
+    fault_pause_s: float = 900.0
+    least_since_drift: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The camera that is to learn now (None: none), why, and for each other one what it waits for."""
+
+    camera: str | None
+    reason: str
+    waiting: dict[str, str]
+
+
+def next_learner(learners: Sequence[Learner], now_s: float, settings: LearnersSettings) -> Next:
+    """Choose: what has drifted first, then what has most to win; names settle what is equal."""
+    why: dict[str, str] = {}
+    waiting: dict[str, str] = {}
+    for learner in learners:
+        reason, waits = _due(learner, now_s, settings)
+        if reason:
+            why[learner.camera] = reason
+        else:
+            waiting[learner.camera] = waits
+    due = [learner for learner in learners if learner.camera in why]
+    if not due:
+        return Next(None, "", waiting)
+    first = min(due, key=lambda one: (one.drifted_at_s is None, -one.to_win, one.camera))
+    waiting |= {one.camera: f"{first.camera} learns first" for one in due if one is not first}
+    return Next(first.camera, why[first.camera], waiting)
+
+
+def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[str, str]:
+    """Why a camera is to learn now, or else what it waits for."""
+    last = learner.last
+    if learner.on_trial:
+        return "", "its newest model is being proven"
+    if learner.missing:
+        return "", learner.missing
+    if last is not None and last.faulty and now_s - last.at_s < settings.fault_pause_s:
+        return (
+            "",
+            f"its last training broke down; it is tried again in {_span(settings.fault_pause_s - now_s + last.at_s)}",
+        )
+    if learner.drifted_at_s is not None:
+        if learner.since_drift < settings.least_since_drift:
+            return (
+                "",
+                f"{learner.since_drift} lessons of {settings.least_since_drift} since its model stopped being right",
+            )
+        return "its model has stopped being right", ""
+    if last is None:
+        return f"its {learner.lessons} lessons are enough for a first model", ""
+    if last.faulty:
+        return "its last training broke down", ""
+    if learner.lessons >= settings.growth * last.lessons:
+        return f"its lessons have grown from {last.lessons} to {learner.lessons}", ""
+    left_s = settings.again_after_s - (now_s - last.at_s)
+    if left_s <= 0:
+        return f"its last training is {_span(now_s - last.at_s)} old", ""
+    what = "its model is in use" if last.accepted else "its last model was refused"
+    more = round(settings.growth * last.lessons)
+    return "", f"{what}; it learns again with {more} lessons (now {learner.lessons}), or in {_span(left_s)}"
+
+
+def _span(seconds: float) -> str:
+    """A time in words, in the unit that suits it."""
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
