@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from edge_agent.capture.base import Ended
 from edge_agent.context import Tools
 from edge_agent.pools import Pools
 from edge_agent.publish import Publisher, RecordWriter
+from edge_agent.releases.service import ReleaseService
 from edge_agent.settings import AgentSettings, CameraSettings
 from edge_agent.state_files import StateFiles
 from edge_agent.supervision import OpenSource, run_to_end
@@ -27,10 +28,14 @@ from pipeline.transport.base import Transport
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The two MQTT sessions of an agent: pictures go up on ``bulk``, everything else passes on ``control``."""
+    """The two MQTT sessions of an agent: pictures go up on ``bulk``, everything else passes on ``control``.
+
+    ``more`` makes a further session for a while, in which released files come; None where there is no other way.
+    """
 
     bulk: Transport
     control: Transport
+    more: Callable[[], Transport] | None = None
 
 
 class Agent:
@@ -69,6 +74,15 @@ class Agent:
         )
         self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
         self._state = StateFiles(settings.state_dir, self.cameras)
+        self.releases = ReleaseService(
+            settings.releases,
+            [camera.slot for camera in self.cameras],
+            {camera.name: camera.group for camera in settings.cameras},
+            settings.state_dir,
+            links.control,
+            links.more,
+            clock,
+        )
         self.budget_watch = BudgetWatch(self.cameras, self.publisher, clock, light=light is not None)
 
     async def result(self, result: Result) -> None:
@@ -88,10 +102,11 @@ class Agent:
         the same: a missing cloud never keeps the edge from starting.
         """
         helpers = [self.links.bulk.run(), self.links.control.run(), self.publisher.run(), self.uplink.run()]
-        helpers += [self.budget_watch.run(), self._state.run()]
+        helpers += [self.budget_watch.run(), self._state.run(), self.releases.run()]
         if self._record is not None:
             helpers.append(self._record.run())
         await self._state.recall()
+        await self.releases.recall()
         async with _background(helpers) as background:
             for camera in self.cameras:
                 await self.state(camera.name, camera.board)
@@ -101,6 +116,7 @@ class Agent:
             finally:  # a session that ends properly sends no will
                 await self._say_goodbye()
                 await self._state.save()
+                await self.releases.save()
 
     async def _run_cameras(self, background: list[asyncio.Task[None]]) -> dict[str, Ended | None]:
         running = {
@@ -136,6 +152,7 @@ class Agent:
             **{f"publish_{kind}": count for kind, count in self.publisher.counters.items()},
             **self.budget_watch.counters,
             **self._state.faults,
+            **self.releases.counters,
             "record_lost": record_lost,
             "ignored_messages": self.links.bulk.state.ignored + self.links.control.state.ignored,
             **{kind: sum(c.board.counters[kind] for c in self.cameras) for kind in LATE_COUNTERS},

@@ -22,6 +22,10 @@ from edge_agent.levers import Levers
 from edge_agent.memory import Memory
 from edge_agent.output import Output
 from edge_agent.questions import Answer, Question
+from edge_agent.releases.rollouts import new_rollout
+from edge_agent.releases.shadow import Shadow
+from edge_agent.releases.sights import Sights
+from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.resolve import Pending, Phase, Resolver
 from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
@@ -44,6 +48,8 @@ class Camera:
     def __init__(self, settings: CameraSettings, source: VideoSource, tools: Tools, board: Board) -> None:
         self.settings, self.source, self.board = settings, source, board
         self.ended: Ended | None = None
+        self.slot = ModelSlot(settings.name, Staged(tools.detector), settings.objects)
+        self.rollout = new_rollout(self.slot, settings, tools, patient=not source.live)
         self._begin(tools)
         tools.uplink.register(settings.name, self, weight=settings.weight, patient=not source.live)
 
@@ -53,6 +59,7 @@ class Camera:
         self._context = Context(
             settings=settings,
             tools=tools,
+            slot=self.slot,
             board=self.board,
             gate=Gate(settings),
             tracker=new_tracker(settings, stills=source.stills),
@@ -63,6 +70,7 @@ class Camera:
             router=Router(RouteSettings(), auto=asks and source.live and settings.route == "auto"),
             gain_lessons=GainLessons(settings.gain, settings.offload.audit_share),
             arms=CropArms(settings),
+            sights=Sights(self.rollout, tools.pools.model, settings, tools.clock),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)
@@ -138,11 +146,13 @@ class Camera:
                 stages.create_task(analysis.run(), name=f"{self.name}/analysis")
                 catching_up = stages.create_task(CatchUp(self._context, analysis).run(), name=f"{self.name}/catch_up")
                 trying = stages.create_task(ArmTrials(self._context).run(), name=f"{self.name}/arm_trials")
+                proving = stages.create_task(Shadow(self._context).run(), name=f"{self.name}/shadow")
                 stages.create_task(Output(self._context).run(), name=f"{self.name}/output")
                 ended = await Intake(self._context, self.source, self.work).run()
                 self._context.captured_all = True
                 catching_up.cancel()
                 trying.cancel()
+                proving.cancel()
                 await self.work.close()
                 self._context.changed.set()
         finally:
@@ -169,6 +179,8 @@ class Camera:
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
         context, key = self._context, answer.question.key
+        if answer.question.kind == "frame" and context.sights.waits_for(key):
+            context.sights.heard(key, self._seen(answer))
         if answer.question.trial:
             context.arms.answered(key, self._sure(self._seen(answer)))
             return
@@ -234,6 +246,7 @@ class Camera:
     def not_answered(self, key: FrameKey, reason: str, *, shed: bool) -> None:
         """The cloud will not answer: the edge's own answer is final."""
         self._context.arms.gave_up(key)
+        self._context.sights.gave_up(key)
         pending = self._context.resolver.get(key)
         if pending is not None and pending.phase is not Phase.SETTLED:  # else it was asked for the tracks alone
             self._context.settle(key, Origin.EDGE_SHED if shed else Origin.EDGE, reason)

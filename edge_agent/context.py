@@ -13,6 +13,8 @@ from edge_agent.gate import Gate, Gated
 from edge_agent.levers import Levers
 from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
+from edge_agent.releases.sights import Sights
+from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.resolve import Phase, Resolver
 from edge_agent.revisions import RecentResults
 from edge_agent.router import Router
@@ -88,6 +90,7 @@ class Context:
 
     settings: CameraSettings
     tools: Tools
+    slot: ModelSlot
     board: Board
     gate: Gate
     tracker: Tracker
@@ -98,6 +101,7 @@ class Context:
     router: Router
     gain_lessons: GainLessons
     arms: CropArms
+    sights: Sights
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -123,13 +127,18 @@ class Context:
         """What keeps its frames from being analysed in time; empty where nothing does."""
         return self.board.looks.remark(self.deadline_ms, self.tools.settle_margin_s * 1000)
 
+    @property
+    def light(self) -> Staged | None:
+        """The lighter small model, where it is to stand in for the general one; a model of the camera's own is small
+        for good.
+        """
+        light = self.tools.light
+        return None if light is None or not self.levers.light_model or not self.slot.current.general else Staged(light)
+
     def small_model(self) -> tuple[Detector, str]:
-        """The small model that is to look now, and its name for the result."""
-        light = self.tools.light if self.levers.light_model else None
-        if light is not None:
-            return light, f"{light.name}@{light.version}+light"
-        detector = self.tools.detector
-        return detector, f"{detector.name}@{detector.version}"
+        """The small model that is usually to look now, and its name for the result."""
+        staged, light = self.slot.current, self.light
+        return (staged.detector, staged.title) if light is None else (light.detector, f"{light.title}+light")
 
     def offer(self, frame: Frame) -> None:
         """Keep this frame to be shown with its answer, unless another one waits for its own."""

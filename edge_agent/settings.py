@@ -7,6 +7,7 @@ from typing import Literal
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.lessons.settings import LessonSettings
+from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.tracking.tracks import TrackerSettings
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.budgets import BudgetSettings
@@ -34,6 +35,7 @@ class ImageSettings:
 @dataclass(frozen=True, slots=True)
 class CameraSettings:
     """One camera. ``name`` is its topic level, ``title`` is for people. ``objects`` empty means every class.
+    Releases may be for the cameras of a ``group``.
 
     At most ``sample_fps`` frames per second are analysed; with adaptive ``sampling`` down to ``sample_fps_least`` of
     them while what is tracked moves slowly.
@@ -45,6 +47,7 @@ class CameraSettings:
     name: str
     capture: CaptureSettings
     title: str = ""
+    group: str = ""
     sample_fps: float = 5.0
     sample_fps_least: float = 1.0
     sampling: Literal["adaptive", "fixed"] = "adaptive"
@@ -106,6 +109,7 @@ class AgentSettings:
     agent: str
     cameras: tuple[CameraSettings, ...]
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
+    releases: ReleaseSettings = field(default_factory=ReleaseSettings)
     settle_margin_ms: float = 20.0
     state_dir: Path | None = None
     """Where what the cameras have learned is kept; None keeps nothing."""

@@ -119,7 +119,11 @@ class Run:
         agent = self._plan.agent.agent
         quiet = replace(_named(settings, agent, "control"), backlog_bytes=BACKLOG_BYTES)
         control = MqttTransport(quiet, will=Publisher.will(agent), backoff=backoff)
-        return Links(MqttTransport(_named(settings, agent, "bulk"), backoff=backoff), control)
+        return Links(
+            MqttTransport(_named(settings, agent, "bulk"), backoff=backoff),
+            control,
+            lambda: MqttTransport(_named(settings, agent, "file"), backoff=backoff),
+        )
 
     @contextlib.asynccontextmanager
     async def _around(self, agent: Agent) -> AsyncIterator[None]:
