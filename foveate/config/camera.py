@@ -99,6 +99,7 @@ class OffloadKeys(Keys):
     least_gain: float = key(
         _OFFLOAD.least_gain, "Places where a look changes the answer with less probability are left out", ge=0, le=1
     )
+    least_gain_own: float = key(_OFFLOAD.least_gain_own, "The same while a model of the camera's own looks", ge=0, le=1)
     audit_share: float = key(
         _OFFLOAD.audit_share, "Share of the frames that have all places looked at, to be learned from", ge=0, le=1
     )
@@ -174,6 +175,7 @@ class CameraKeys(Keys):
     """What can be said of every camera, and in `defaults` for all of them."""
 
     title: str = key(_CAMERA.title, "Name for people", max_length=200)
+    group: str = key(_CAMERA.group, "Group of cameras that releases of models may be for", max_length=64)
     username: str | None = key(_CAPTURE.username, "User of the source", min_length=1)
     password: Secret | None = key(None, "Password of the source; better `${NAME}` or `password_file`")
     password_file: SecretFile | None = key(None, "File that holds the password")

@@ -51,13 +51,15 @@ class OffloadSettings:
     ``tail_deviations``: how pessimistic the predicted round trip is.
 
     ``policy`` is one of ``OFFLOAD_KINDS``. Of ``adaptive``: a place with less predicted gain than ``least_gain`` is
-    left out; of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is
+    left out, with less than ``least_gain_own`` where a model of the camera's own looks, which has been proven against
+    the larger one: where such two differ, either may be right. Of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is
     learned about too. A share ``trial_share`` of the whole frames is followed by a trial of how crops are drawn.
     ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
     """
 
     policy: str = "adaptive"
     least_gain: float = 0.005
+    least_gain_own: float = 0.2
     audit_share: float = 0.03
     trial_share: float = 0.25
     threshold: float = 0.6
@@ -82,7 +84,8 @@ class OffloadView:
     ``price_per_kb`` is the least predicted gain per 1000 bytes that is worth sending now; ``bytes_per_px`` what a pixel
     of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent. ``least_score`` is
     that of the boxes that are published anyway; ``audited`` are further places, where this frame was drawn for them.
-    ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown).
+    ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown). ``own_model``: the camera's own
+    model has looked.
     """
 
     candidates: tuple[Candidate, ...]
@@ -99,6 +102,7 @@ class OffloadView:
     least_score: float | None = None
     audited: tuple[Candidate, ...] = ()
     most_bytes: float | None = None
+    own_model: bool = False
 
 
 Kind = Literal["none", "mosaic", "frame"]
@@ -189,7 +193,8 @@ class Adaptive:
         """The candidates that bring their price, and why there is none."""
         if not view.candidates:
             return (), "nothing_uncertain"
-        gainful = [place for place in view.candidates if place.gain >= self.settings.least_gain]
+        least = self.settings.least_gain_own if view.own_model else self.settings.least_gain
+        gainful = [place for place in view.candidates if place.gain >= least]
         if not gainful:
             return (), "little_gain"
         price = view.price_per_kb * (STAYING_FACTOR if view.sending else 1.0)

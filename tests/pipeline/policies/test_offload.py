@@ -316,3 +316,11 @@ def test_what_goes_fits_the_time_and_more_time_brings_no_less(
     assert not margins or shown_px * 0.1 <= most_bytes
     if short.kind == "mosaic":
         assert POLICY.decide(replace(view, most_bytes=most_bytes + more_bytes)).kind == "mosaic"
+
+
+def test_where_the_cameras_own_model_looks_a_place_must_promise_more() -> None:
+    little = replace(VIEW, candidates=(replace(SURE, gain=0.1), replace(UNSURE, gain=0.3)))
+    assert POLICY.decide(little).places == little.candidates
+    assert POLICY.decide(replace(little, own_model=True)).places == little.candidates[1:]
+    nothing = replace(little, candidates=little.candidates[:1], own_model=True)
+    assert (POLICY.decide(nothing).kind, POLICY.decide(nothing).reason) == ("none", "little_gain")
