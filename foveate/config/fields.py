@@ -25,6 +25,7 @@ from foveate.config.faults import choose, without_credentials
 from foveate.config.polygons import MOST_SIDE_PX, POLYGON_SCHEMA, ROI_SCHEMA, read_mask, read_roi
 from pipeline.errors import ConfigError
 from pipeline.network.profiles import in_folder, profile
+from pipeline.releases.signing import public_bytes
 from pipeline.transport.url import parse_broker_url
 from pipeline.wire.topics import camera_fault, level_fault
 
@@ -143,6 +144,11 @@ def _readable_file(path: Path) -> Path:
         raise ValueError(f"it cannot be read ({error.strerror}); name a PEM file") from None
 
 
+def _public_key(text: str) -> str:
+    public_bytes(text)
+    return text
+
+
 def _input_size(value: object) -> object:
     try:
         sides = [int(side) for side in value]  # type: ignore[attr-defined] # anything may come; see below
@@ -163,6 +169,7 @@ SourceText = Annotated[str, AfterValidator(_source), _Shown]
 BrokerUrlText = Annotated[str, AfterValidator(_broker_url), _Shown]
 NetworkName = Annotated[str, AfterValidator(_network)]
 IpAddress = Annotated[str, AfterValidator(_ip_address)]
+PublicKey = Annotated[str, AfterValidator(_public_key)]
 AnyPath = Annotated[Path, AfterValidator(_absolute)]
 SecretFile = Annotated[Path, AfterValidator(_absolute), AfterValidator(_secret_file)]
 ReadableFile = Annotated[Path, AfterValidator(_absolute), AfterValidator(_readable_file)]

@@ -13,6 +13,7 @@ from foveate.config.fields import (
     Keys,
     Level,
     NetworkName,
+    PublicKey,
     ReadableFile,
     Secret,
     SecretFile,
@@ -45,6 +46,7 @@ class AgentKeys(Keys):
         "Folder, this agent's own, for what its cameras learn: gains, crops and the gate's thresholds, a file of some"
         " kilobytes each, without pictures; null keeps nothing",
     )
+    site: str = key(_AGENT.releases.site, "Where it is, for releases of models that are for one site", max_length=64)
     settle_margin_ms: float = key(
         _AGENT.settle_margin_ms, "So long before the deadline an answer is settled with what is there", ge=0, le=10_000
     )
@@ -154,6 +156,15 @@ class ModelsKeys(Keys):
         None, "A lighter small model, for cameras whose latency budgets ask for it; null for none"
     )
     cloud: CloudModelKeys = key(CloudModelKeys(), "The larger model")
+    trusted_keys: tuple[PublicKey, ...] = key(
+        _AGENT.releases.trusted_keys,
+        "Public keys (`ed25519:...`) whose signed releases of models the agent takes; empty for none. They are kept in"
+        " `agent.state_dir`, without which none are taken",
+        max_length=16,
+    )
+    release_limit_bytes: int = key(
+        _AGENT.releases.most_bytes, "Released models with more bytes are refused", ge=1024, le=1024**3
+    )
 
 
 class WorkerKeys(Keys):

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from cloud_worker.settings import ServedModel, WorkerSettings, default_worker_id
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
+from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.settings import AgentSettings, CameraSettings, ImageSettings, UplinkSettings
 from edge_agent.status.access import AccessSettings
 from edge_agent.tracking.kalman import Noise
@@ -77,6 +78,12 @@ def agent_settings(configuration: Configuration) -> AgentSettings:
         agent=agent.name or default_agent_name(),
         cameras=tuple(_camera(camera) for camera in configuration.cameras),
         uplink=_settings(UplinkSettings, uplink, model=uplink.model or configuration.models.cloud.name),
+        releases=ReleaseSettings(
+            trusted_keys=configuration.models.trusted_keys,
+            site=agent.site,
+            most_bytes=configuration.models.release_limit_bytes,
+            threads=configuration.models.edge.threads,
+        ),
     )
 
 
