@@ -14,6 +14,7 @@ from edge_agent.capture.base import Ended
 from edge_agent.context import Tools
 from edge_agent.pools import Pools
 from edge_agent.publish import Publisher, RecordWriter
+from edge_agent.releases.rollouts import Rollouts
 from edge_agent.releases.service import ReleaseService
 from edge_agent.settings import AgentSettings, CameraSettings
 from edge_agent.state_files import StateFiles
@@ -71,6 +72,7 @@ class Agent:
             frames_in_flight=settings.frames_in_flight,
             sure_score=settings.uplink.min_score,
             light=light,
+            judging=settings.rollout,
         )
         self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
         self._state = StateFiles(settings.state_dir, self.cameras)
@@ -82,6 +84,13 @@ class Agent:
             links.control,
             links.more,
             clock,
+        )
+        self.rollouts = Rollouts(
+            settings.agent,
+            [camera.rollout for camera in self.cameras],
+            None if settings.state_dir is None else settings.state_dir / "rollouts",
+            links.control,
+            self.publisher,
         )
         self.budget_watch = BudgetWatch(self.cameras, self.publisher, clock, light=light is not None)
 
@@ -102,11 +111,12 @@ class Agent:
         the same: a missing cloud never keeps the edge from starting.
         """
         helpers = [self.links.bulk.run(), self.links.control.run(), self.publisher.run(), self.uplink.run()]
-        helpers += [self.budget_watch.run(), self._state.run(), self.releases.run()]
+        helpers += [self.budget_watch.run(), self._state.run(), self.releases.run(), self.rollouts.run()]
         if self._record is not None:
             helpers.append(self._record.run())
         await self._state.recall()
         await self.releases.recall()
+        await self.rollouts.recall()
         async with _background(helpers) as background:
             for camera in self.cameras:
                 await self.state(camera.name, camera.board)
@@ -117,6 +127,7 @@ class Agent:
                 await self._say_goodbye()
                 await self._state.save()
                 await self.releases.save()
+                await self.rollouts.save()
 
     async def _run_cameras(self, background: list[asyncio.Task[None]]) -> dict[str, Ended | None]:
         running = {
@@ -153,6 +164,7 @@ class Agent:
             **self.budget_watch.counters,
             **self._state.faults,
             **self.releases.counters,
+            **self.rollouts.counters,
             "record_lost": record_lost,
             "ignored_messages": self.links.bulk.state.ignored + self.links.control.state.ignored,
             **{kind: sum(c.board.counters[kind] for c in self.cameras) for kind in LATE_COUNTERS},

@@ -80,18 +80,17 @@ class Analysis:
         if self._first(pending, started_s) is Route.CLOUD:
             await self._cloud_first(work, pending, started_s)
             return
-        if (
-            started_s + (self._edge_ms.mean_ms(started_s) or 0.0) / 1000
-            > pending.deadline_s - context.tools.settle_margin_s
-        ):
+        settle_at_s = pending.deadline_s - context.tools.settle_margin_s
+        spare_s = settle_at_s - started_s - (self._edge_ms.mean_ms(started_s) or 0.0) / 1000
+        if spare_s < 0:
             context.settle(key, Origin.CARRIED, "edge_late")
             return
         context.offer(work.frame)
-        (detector, edge_model), tracker = context.small_model(), context.tracker
-        found = await context.tools.pools.model.run(lambda: look(detector, work.frame, context.settings, work.region))
+        tracker, light = context.tracker, context.light
+        sight = await context.sights.first(work.frame, work.region, light, spare_s)
         if tracker is not context.tracker:
             return  # pictures of another size have come meanwhile, and this frame has its answer
-        entry = tracker.observe(key.seq, work.scene_s, found)
+        entry = tracker.observe(key.seq, work.scene_s, sight.found)
         context.gate.tracks(entry)
         now_s = clock.now_s()
         edge_ms = (now_s - started_s) * 1000
@@ -99,8 +98,8 @@ class Analysis:
         context.router.looked(edge_ms, now_s)
         context.board.looks.took(edge_ms)
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=_wait_ms(work, pending, started_s))
+        edge_model = sight.staged.title if light is None else f"{light.title}+light"
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
-            settle_at_s = pending.deadline_s - context.tools.settle_margin_s
             await self._second_look(self._decide(entry, work, settle_at_s), work, timings, settle_at_s)
 
     def _first(self, pending: Pending, now_s: float) -> Route:
@@ -247,6 +246,7 @@ class Analysis:
         context, (layout, data) = self._context, drawn
         if decision.kind == "frame":
             self._full_frame_at_s = work.scene_s
+            context.sights.asked_whole(work.frame.key)
         context.steer.asked(len(decision.places), len(data))
         question = Question(
             key=work.frame.key,

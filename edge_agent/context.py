@@ -13,6 +13,7 @@ from edge_agent.gate import Gate, Gated
 from edge_agent.levers import Levers
 from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
+from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.sights import Sights
 from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.resolve import Phase, Resolver
@@ -58,6 +59,8 @@ class Tools:
     settle_margin_s: float
     frames_in_flight: int
     sure_score: float
+    judging: JudgingSettings = field(default_factory=JudgingSettings)
+    """How a release is judged."""
     light: Detector | None = None
     """The lighter small model, for cameras whose budgets ask for it."""
 

@@ -86,6 +86,11 @@ class Publisher:
         self._alerts.append(Outgoing(topics.alert(alert.camera), encode_alert(alert), qos=1))
         self._wake.set()
 
+    def retain(self, outgoing: Outgoing) -> None:
+        """Publish a retained message, soon, and again whenever the session comes back."""
+        self._keep(outgoing)
+        self._wake.set()
+
     def _keep(self, outgoing: Outgoing) -> None:
         self._retained[outgoing.topic] = outgoing
         self._unsent.add(outgoing.topic)

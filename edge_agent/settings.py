@@ -7,6 +7,7 @@ from typing import Literal
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.lessons.settings import LessonSettings
+from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.tracking.tracks import TrackerSettings
 from pipeline.mosaic import MosaicSettings
@@ -113,5 +114,6 @@ class AgentSettings:
     settle_margin_ms: float = 20.0
     state_dir: Path | None = None
     """Where what the cameras have learned is kept; None keeps nothing."""
+    rollout: JudgingSettings = field(default_factory=JudgingSettings)
     frames_in_flight: int = 8
     """For sources that are not live: how many frames may be under way at once."""

@@ -1,0 +1,67 @@
+"""A stage beside the others: models look at frames that have their answer, and the larger model is asked about a few.
+
+It changes no result. What it learns decides whether a candidate takes over, and whether a camera's own model still may.
+"""
+
+from dataclasses import replace
+
+from edge_agent.context import Context
+from edge_agent.frame_work import draw
+from edge_agent.questions import Question
+from edge_agent.releases.audits import AUDIT_EPOCH, Audit
+from pipeline.frames import FrameKey
+from pipeline.policies.offload import OffloadDecision
+
+_WHOLE = OffloadDecision("frame", "audit")
+
+
+class Shadow:
+    """Works off one camera's audits, where nothing else needs the way or the processor."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._sights = context, context.sights
+        self._asked = 0
+
+    async def run(self) -> None:
+        """Look and ask as frames come, until cancelled."""
+        sights = self._sights
+        while True:
+            await sights.wake.wait()
+            sights.wake.clear()
+            wanted, sights.to_ask = sights.to_ask, None
+            if wanted is not None and self._has_room():
+                await self._ask(wanted)
+            while (unseen := sights.rollout.audits.unseen(sights.rollout.wanted)) is not None:
+                await sights.aside(*unseen)
+
+    def _has_room(self) -> bool:
+        """Whether an audit is in nobody's way: nothing is held back or turned down, and no frame asks or may ask."""
+        context = self._context
+        if context.settings.mode == "edge_only" or context.patient:
+            return False
+        outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
+        spent = outlook.tokens_bytes is not None and outlook.tokens_bytes < outlook.path.usual_bytes
+        held = not outlook.reachable or context.steer.state.hindrance or spent
+        neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
+        return neutral and not held and not context.resolver.asking
+
+    async def _ask(self, wanted: Audit) -> None:
+        """Ask about a frame once more, under a key of its own: its answer must not wait for this one."""
+        context, tools, frame = self._context, self._context.tools, wanted.frame
+        layout, data = await tools.pools.image.run(lambda: draw(frame, _WHOLE, context.settings))
+        self._asked += 1
+        # Epochs count seconds and audits come more rarely, so that no later run uses the number again.
+        key = FrameKey(frame.key.camera, AUDIT_EPOCH, frame.key.epoch + self._asked)
+        self._sights.asked(replace(wanted, key=key, asked=True))
+        question = Question(
+            key=key,
+            kind="frame",
+            frame_width=frame.size.width,
+            frame_height=frame.size.height,
+            crops=layout.crops,
+            jpeg=data,
+            settle_at_s=tools.clock.now_s() + context.deadline_ms / 1000 - tools.settle_margin_s,
+            weight=context.settings.weight,
+            trial=True,
+        )
+        await tools.uplink.ask(question)
