@@ -1,0 +1,134 @@
+"""What a request asks for, what each tier offers for it, and what keeps a target from answering it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline.policies.path import PathEstimate
+from pipeline.policies.tier_cost import Tier
+
+
+class Why(StrEnum):
+    """Why a target was not taken."""
+
+    FORBIDDEN = "forbidden"  # the camera keeps its pictures from this tier
+    NOT_MASKED = "not_masked"  # the camera gives this tier masked crops alone
+    NO_MODEL = "no_model"  # it has none of the models that would do
+    CLOSED = "closed"  # it is gone or overloaded
+    NO_ROOM = "no_room"  # its queue does not admit so much
+    NO_TOKENS = "no_tokens"  # the uplink budget does not allow so many bytes
+    NO_BETTER = "no_better"  # its answer would be no better than the one that stands
+    UNKNOWN = "unknown"  # nothing fresh is known of it, and something known is in time
+    LATE = "late"  # its answer would come too late
+    DEARER = "dearer"
+    HELD_BACK = "held_back"  # cheaper, but not by enough, or the last change is too recent
+    NEIGHBOUR = "neighbour"  # another target of the tier that the request comes from can answer it
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """Why a target was not taken: where it is a matter of figures, its own and the one that it had to meet."""
+
+    why: Why
+    figure: float | None = None
+    limit: float | None = None
+
+    def __str__(self) -> str:
+        known = self.figure is not None and self.limit is not None
+        return f"{self.why} ({self.figure:.3g} against {self.limit:.3g})" if known else str(self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """To which tiers a camera's pictures may go, and to which of them only as masked crops."""
+
+    tiers: frozenset[Tier] = frozenset(Tier)
+    masked_only: frozenset[Tier] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that somebody is to answer, by any of ``models``. ``demand`` is in the targets' units of room.
+
+    It has ``deadline_ms`` in all, of which ``remaining_ms`` are left. ``masked``: it shows nothing that a mask hides,
+    and nothing but crops. ``tokens_bytes`` is what the uplink budget allows now (None: no limit). ``stands`` is the
+    shortfall of the answer that there is already (None: no answer). ``most_stages`` is 1 or 2.
+    """
+
+    models: frozenset[str]
+    size_bytes: float
+    deadline_ms: float
+    remaining_ms: float
+    demand: float = 1.0
+    privacy: Privacy = Privacy()
+    masked: bool = False
+    tokens_bytes: float | None = None
+    stands: float | None = None
+    most_stages: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a target would take to answer one request now. A target is where a request can be sent: the workers of one
+    tier and place, which share its requests, or the device itself.
+
+    ``room`` is how much more it admits; ``tail_ms`` the predicted tail until its answer is there (None: unknown);
+    ``transfer_price`` what a byte to it counts, 1 on the uplink that is budgeted and 0 on the device; ``shortfall`` the
+    part of the best possible F1 that its answers lack. ``closed`` is why it takes no requests, empty where it does.
+    """
+
+    target: str
+    tier: Tier
+    models: frozenset[str]
+    room: float
+    tail_ms: float | None
+    energy_j: float = 0.0
+    transfer_price: float = 1.0
+    shortfall: float = 0.0
+    closed: str = ""
+
+
+def obstacle(ask: Ask, offer: Offer) -> NotTaken | None:
+    """What keeps a target from answering a request, the deadline included; None where nothing does."""
+    if offer.tier not in ask.privacy.tiers:
+        return NotTaken(Why.FORBIDDEN)
+    if offer.tier in ask.privacy.masked_only and not ask.masked:
+        return NotTaken(Why.NOT_MASKED)
+    if not ask.models & offer.models:
+        return NotTaken(Why.NO_MODEL)
+    if offer.closed:
+        return NotTaken(Why.CLOSED)
+    if ask.demand > offer.room:
+        return NotTaken(Why.NO_ROOM, ask.demand, offer.room)
+    if ask.tokens_bytes is not None and billed_bytes(ask, offer) > ask.tokens_bytes:
+        return NotTaken(Why.NO_TOKENS, billed_bytes(ask, offer), ask.tokens_bytes)
+    if ask.stands is not None and offer.shortfall >= ask.stands:
+        return NotTaken(Why.NO_BETTER, offer.shortfall, ask.stands)
+    if offer.tail_ms is not None and offer.tail_ms > ask.remaining_ms:
+        return NotTaken(Why.LATE, offer.tail_ms, ask.remaining_ms)
+    return None
+
+
+def billed_bytes(ask: Ask, offer: Offer) -> float:
+    """What sending the request to a target costs of the uplink budget."""
+    return ask.size_bytes * offer.transfer_price
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What the workers of a target say of themselves: the 95th percentile of a run and the mean wait before it."""
+
+    run_ms: float | None = None
+    wait_ms: float | None = None
+
+
+def tail_ms(
+    path: PathEstimate, announced: Announced, size_bytes: float, now_s: float, kind: str = "mosaic"
+) -> float | None:
+    """The predicted tail of a round trip to a target: what its path knows and, where it knows nothing fresh of the
+    worker, what that says of itself. So a target that nobody has asked for a while can still be judged, from echoes.
+    None where nothing fresh is known of the network.
+    """
+    forecast = path.forecast(size_bytes, now_s, kind)
+    if forecast is None or path.knows_worker(kind, now_s):
+        return None if forecast is None else forecast.tail_ms
+    return forecast.tail_ms + (announced.run_ms or 0.0) + (announced.wait_ms or 0.0)
