@@ -5,16 +5,18 @@ import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from cloud_worker.batch_tally import BatchTally
 from cloud_worker.forecast import Forecast
 from cloud_worker.jobs import Job
 from cloud_worker.model_runner import Models
 from cloud_worker.queue import ReadyGroup, RequestQueue
 from cloud_worker.replies import Durations
+from cloud_worker.warm_up import RunTime
 from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
-from pipeline.policies.batch import BatchPolicy, BatchReason, BatchView, Wait
+from pipeline.policies.batch import BatchPolicy, BatchView, Wait
 from pipeline.policies.batch_latency import ArrivalGaps
 from pipeline.policies.schedule import Drop, DropReason, Service
 from pipeline.timing import Clock
@@ -87,12 +89,13 @@ class Batcher:
         self._idle.set()
         self._run: _Run | None = None
         self._company: tuple[tuple[str, Size], float] | None = None
-        self._reasons: dict[BatchReason, int] = dict.fromkeys(BatchReason, 0)
+        self.tally = BatchTally()
 
-    @property
-    def reasons(self) -> dict[BatchReason, int]:
-        """Batches run so far, by the reason that closed them."""
-        return dict(self._reasons)
+    def warmed(self, times: Iterable[RunTime]) -> None:
+        """Take in what was measured before the first request."""
+        now_s = self._clock.now_s()
+        for each in times:
+            self._forecast.warmed((each.model, each.bucket), each.batch, each.run_s, now_s)
 
     def infer_p95_s(self, model: str) -> float | None:
         """The 95th percentile of the newest kind of run of a model."""
@@ -164,8 +167,9 @@ class Batcher:
                     self._company = group.jobs[0].kind, self._clock.now_s()
                 await self._sleep_until(min(decision.until_s, group.jobs[0].deadline_s))
                 continue
-            self._reasons[decision.reason] += 1
-            await self._run_batch(group.jobs[: decision.size])
+            jobs = group.jobs[: decision.size]
+            self.tally.count(jobs, decision.reason)
+            await self._run_batch(jobs)
 
     def _view(self, group: ReadyGroup) -> BatchView:
         now_s = self._clock.now_s()
@@ -178,6 +182,7 @@ class Batcher:
             others_wait=group.others_wait,
             max_batch=self._policies.max_batch,
             times=self._forecast.latency.times(model, bucket, now_s),
+            kind=(model, bucket),
         )
 
     async def _sleep_until(self, until_s: float | None) -> None:
@@ -226,6 +231,8 @@ class Batcher:
                 self._finish(run, jobs[0], Refused(Refusal.FAILED, found), infer_ms)
             return found
         self._forecast.observe(kind, len(jobs), ended_s - started_s, ended_s)
+        budget_s = min(job.deadline_s - job.arrived_s for job in jobs)
+        self._policies.batch.ran(kind, len(jobs), ended_s - started_s, budget_s)
         for job in jobs:
             self._queue.served(job, (ended_s - started_s) / len(jobs), ended_s)
         for job, detections in zip(jobs, found, strict=True):

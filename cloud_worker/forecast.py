@@ -6,7 +6,7 @@ from functools import cache
 from typing import cast
 
 from pipeline.geometry import Size
-from pipeline.policies.batch_latency import BatchLatency, MeasuredTimes
+from pipeline.policies.batch_latency import RECENT_S, BatchLatency, MeasuredTimes
 from pipeline.policies.schedule import Service
 
 HOLDS_S = 0.1
@@ -26,6 +26,13 @@ class Forecast:
     def observe(self, kind: tuple[str, Size], batch: int, run_s: float, now_s: float) -> None:
         """A batch of a kind ran for ``run_s`` seconds and ended at ``now_s``."""
         self.latency.observe(*kind, batch, run_s, now_s)
+        self._figures = None
+
+    def warmed(self, kind: tuple[str, Size], batch: int, run_s: float, now_s: float) -> None:
+        """A batch took so long before the first request. It tells what running together gains, and promises nothing:
+        a machine that starts up is busy with more than this.
+        """
+        self.latency.observe(*kind, batch, run_s, now_s - 2 * RECENT_S)
         self._figures = None
 
     def service(self, free_s: float, now_s: float) -> Service:

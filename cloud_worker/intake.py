@@ -1,7 +1,7 @@
 """What arrives, checked before anything is spent on it."""
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,9 +46,16 @@ def address_of(message: Message) -> ReplyAddress | Ignored:
 
 
 def read_request(
-    message: Message, address: ReplyAddress, settings: WorkerSettings, served: Collection[str], now_s: float
+    message: Message,
+    address: ReplyAddress,
+    settings: WorkerSettings,
+    served: Mapping[str, Callable[[Size], Size]],
+    now_s: float,
 ) -> Job | Rejected:
-    """Turn a message into a job, or say what is wrong with it. The deadline is this process's own: arrival + budget."""
+    """Turn a message into a job, or say what is wrong with it. The deadline is this process's own: arrival + budget.
+
+    ``served`` tells of each model by name what its input is for a picture of a given size.
+    """
     if len(message.payload) > settings.request_limit_bytes:
         detail = f"{len(message.payload)} bytes, the limit is {settings.request_limit_bytes}"
         return Rejected(None, Refusal.TOO_LARGE, detail)
@@ -64,7 +71,8 @@ def read_request(
         detail = f"a picture of {width} x {height} pixels, the limit is {settings.pixel_limit} in all"
         return Rejected(request, Refusal.TOO_LARGE, detail)
     deadline_s = now_s + (request.budget_ms - settings.reply_margin_ms) / 1e3
-    return Job(request, jpeg, Size(width, height), address, now_s, deadline_s)
+    size = Size(width, height)
+    return Job(request, jpeg, size, address, now_s, deadline_s, served[request.model](size))
 
 
 class SeenRequests:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from pipeline.geometry import Size
+from pipeline.policies.buckets import SizeBuckets
 from pipeline.wire.messages import Request
 
-BUCKET_PX = 32
-"""Pictures whose sides agree after rounding up to this share a bucket: the model pads to the same multiple."""
+UNKNOWN_INPUT = SizeBuckets(32)
+"""Stands in for a model that does not say what it makes of a picture's size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,10 @@ class ReplyAddress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """A sound request. ``size`` is what the JPEG header says; both times are monotonic seconds of this process."""
+    """A sound request. ``size`` is what the JPEG header says; both times are monotonic seconds of this process.
+
+    ``bucket`` is the size of the model's input for it.
+    """
 
     request: Request
     jpeg: memoryview
@@ -33,6 +37,7 @@ class Job:
     address: ReplyAddress
     arrived_s: float
     deadline_s: float
+    bucket: Size | None = None
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -46,13 +51,9 @@ class Job:
     @property
     def kind(self) -> tuple[str, Size]:
         """Model and size bucket; only jobs of one kind run together."""
-        return self.request.model, Size(_up(self.size.width), _up(self.size.height))
+        return self.request.model, self.bucket or UNKNOWN_INPUT.of(self.size)
 
     @property
     def held_bytes(self) -> int:
         """The memory it takes: the JPEG and the picture decoded from it."""
         return len(self.jpeg) + self.size.width * self.size.height * 3
-
-
-def _up(side_px: int) -> int:
-    return -(-side_px // BUCKET_PX) * BUCKET_PX

@@ -5,22 +5,21 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import cv2
-import numpy as np
 
 from cloud_worker.announce import offline
 from cloud_worker.service import Runners, WorkerService
-from cloud_worker.settings import ServedModel, WorkerSettings
-from cloud_worker.threads import BlockingRunner
+from cloud_worker.settings import WorkerSettings
+from cloud_worker.warm_up import Prepared, RunTime, warm_up, warm_ups
+from pipeline.detectors.execution import Execution
 from pipeline.detectors.loading import load_detector
 from pipeline.detectors.onnx import OnnxDetector
 from pipeline.timing import MonotonicClock
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
-
-WARM_UP_RUNS = 1
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +32,10 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     """
     cv2.setNumThreads(settings.threads)
     runners = Runners()
-    detectors = await _load(settings, models_dir, runners.model)
+    detectors, run_times = await runners.model.run(partial(_load, settings, models_dir))
+    prepared = Prepared({name: detector.input_of for name, detector in detectors.items()}, run_times)
     transport = MqttTransport(broker, will=offline(settings.worker))
-    service = WorkerService(settings, detectors, transport, MonotonicClock(), runners)
+    service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
     with _stopped_by_signals(service):
         names = ", ".join(detectors)
         logger.info("worker %s serves %s, inference threads: %d", settings.worker, names, settings.threads)
@@ -43,21 +43,22 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     logger.info("worker %s stopped: %s", settings.worker, service.statistics())
 
 
-async def _load(settings: WorkerSettings, models_dir: Path | None, runner: BlockingRunner) -> dict[str, OnnxDetector]:
-    def load_all() -> dict[str, OnnxDetector]:
-        return {model.name: _warm(model, settings.threads, models_dir) for model in settings.models}
-
-    return await runner.run(load_all)
-
-
-def _warm(model: ServedModel, threads: int, models_dir: Path | None) -> OnnxDetector:
-    """A loaded detector that has run at its largest size, so that the first request does not pay for it."""
-    detector = load_detector(model.name, input_size=model.input_size, threads=threads, models_dir=models_dir)
-    height, width = model.input_size or detector.entry.input.largest_px
-    picture = np.full((height, width, 3), 114, np.uint8)
-    for _ in range(WARM_UP_RUNS):
-        detector.detect([picture], min_score=0.5)
-    return detector
+def _load(settings: WorkerSettings, models_dir: Path | None) -> tuple[dict[str, OnnxDetector], list[RunTime]]:
+    """The detectors by name, each run at every batch size, and how long that took. Blocks."""
+    detectors, times = {}, []
+    most = 1 if settings.batch == "none" else settings.max_batch
+    for model in settings.models:
+        detector = load_detector(
+            model.name,
+            input_size=model.input_size,
+            threads=settings.threads,
+            models_dir=models_dir,
+            on=Execution(settings.providers, settings.most_padding),
+        )
+        plan = warm_ups(model.input_size or detector.entry.input.largest_px, most, native=model.input_size is None)
+        times += warm_up(detector, plan, MonotonicClock())
+        detectors[model.name] = detector
+    return detectors, times
 
 
 @contextmanager

@@ -11,13 +11,14 @@ from cloud_worker.announce import Announcer
 from cloud_worker.batcher import Answered, Batcher, Outcome, Policies, Refused
 from cloud_worker.decoder import Decoder
 from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
-from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.model_runner import ModelRunner
 from cloud_worker.outbox import Outbox
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations, ReplyWriter, Sealed
 from cloud_worker.settings import WorkerSettings
 from cloud_worker.threads import BlockingRunner, ThreadRunner
+from cloud_worker.warm_up import Prepared
 from pipeline.detectors.base import Detector
 from pipeline.detectors.labels import label_set
 from pipeline.errors import FoveateError
@@ -57,6 +58,8 @@ class WorkerStatistics:
     replies_lost: dict[str, int]
     batches: dict[str, int]
     queued: int
+    batch_sizes: dict[str, int] = field(default_factory=dict)
+    padded_share: float | None = None
 
 
 class WorkerService:
@@ -73,6 +76,7 @@ class WorkerService:
         transport: Transport,
         clock: Clock,
         runners: Runners | None = None,
+        prepared: Prepared | None = None,
     ) -> None:
         self._settings = settings
         self._detectors = detectors
@@ -80,6 +84,8 @@ class WorkerService:
         self._clock = clock
         self._runners = runners or Runners()
         self._filters = [topics.request_share(settings.group, settings.tier, name) for name in detectors]
+        prepared = prepared or Prepared()
+        self._served = {name: prepared.input_of.get(name, UNKNOWN_INPUT.of) for name in detectors}
         self._models = [_announced(name, detector) for name, detector in detectors.items()]
         self._writer = ReplyWriter(settings.worker, {name: detector.version for name, detector in detectors.items()})
         self._seen = SeenRequests(settings.duplicate_window_s)
@@ -87,6 +93,7 @@ class WorkerService:
         self._outbox = Outbox(transport)
         models = ModelRunner(detectors, self._runners.model)
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._deliver)
+        self._batcher.warmed(prepared.run_times)
         self._decoder = Decoder(self._queue, self._runners.decode, self._batcher.wake, self._spoilt)
         self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s, clock)
         self._stop = asyncio.Event()
@@ -116,10 +123,12 @@ class WorkerService:
                 wait_ms=None if flow.wait_s is None else flow.wait_s * 1e3,
                 mean_length=flow.mean_length,
             ),
+            batches=self._batcher.tally.figures(),
         )
 
     def statistics(self) -> WorkerStatistics:
         """Counters at this moment."""
+        batches = self._batcher.tally.figures()
         return WorkerStatistics(
             self._received,
             self._answered,
@@ -127,8 +136,10 @@ class WorkerService:
             dict(self._refused),
             dict(self._ignored),
             self._outbox.lost,
-            {reason.value: count for reason, count in self._batcher.reasons.items() if count},
+            batches.reasons,
             len(self._queue),
+            batches.sizes,
+            batches.padded_share,
         )
 
     def stop(self) -> None:
@@ -196,7 +207,7 @@ class WorkerService:
             self._echo(address, echo)
             return
         now_s = self._clock.now_s()
-        arrival = read_request(message, address, self._settings, self._detectors, now_s)
+        arrival = read_request(message, address, self._settings, self._served, now_s)
         if isinstance(arrival, Rejected):
             # A header that is not sound is not worth remembering: nothing in it is bounded.
             key = None if arrival.refusal is Refusal.BAD_PAYLOAD or arrival.request is None else arrival.request.key

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pipeline.detectors.execution import PROVIDERS
 from pipeline.errors import ConfigError
 from pipeline.policies.admission import ADMISSION_KINDS
 from pipeline.policies.batch import BATCH_KINDS
@@ -33,7 +34,8 @@ class WorkerSettings:
     """Settings of one worker process.
 
     ``queue_capacity_bytes`` bounds what queued requests hold, payload and decoded picture together. ``reply_margin_ms``
-    is kept back from each budget for the way down. ``threads`` are those of the model. Raises ConfigError.
+    is kept back from each budget for the way down. ``threads`` are those of the model. ``most_padding`` is the share of
+    its pixels that a picture may be padded by so that others run with it. Raises ConfigError.
     """
 
     models: tuple[ServedModel, ...]
@@ -47,6 +49,7 @@ class WorkerSettings:
     max_batch: int = 8
     batch: str = "deadline"
     batch_window_ms: float = 5.0
+    most_padding: float = 0.0
     admission: str = "deadline"
     scheduling: str = "edf_weighted"
     reply_margin_ms: float = 5.0
@@ -54,6 +57,7 @@ class WorkerSettings:
     heartbeat_s: float = 5.0
     stop_limit_s: float = 4.0
     threads: int = 1
+    providers: tuple[str, ...] = ("cpu",)
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -67,11 +71,15 @@ class WorkerSettings:
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must be above 0")
-        for name in ("batch_window_ms", "reply_margin_ms"):
+        for name in ("batch_window_ms", "reply_margin_ms", "most_padding"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must not be negative")
         _one_of("batch", self.batch, BATCH_KINDS)
         _one_of("admission", self.admission, ADMISSION_KINDS)
+        if not self.providers:
+            raise ConfigError(f"worker: providers is empty; name at least one of {', '.join(PROVIDERS)}")
+        for provider in self.providers:
+            _one_of("providers", provider, PROVIDERS)
         _one_of("scheduling", self.scheduling, SCHEDULING_KINDS)
 
 

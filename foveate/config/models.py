@@ -21,6 +21,7 @@ from foveate.config.fields import (
     one_of,
 )
 from foveate.plan import LIGHT_SIZE, EdgeModel, EmbeddedBrokerSettings, WebSettings
+from pipeline.detectors.execution import PROVIDERS
 from pipeline.policies.admission import ADMISSION_KINDS
 from pipeline.policies.batch import BATCH_KINDS
 from pipeline.policies.schedule import SCHEDULING_KINDS
@@ -182,7 +183,13 @@ class WorkerKeys(Keys):
     pixel_limit: int = key(_WORKER.pixel_limit, "Pictures with more pixels are refused", ge=1)
     max_batch: int = key(_WORKER.max_batch, "Pictures per run of the model", ge=1, le=1024)
     batch: one_of(BATCH_KINDS) = key(_WORKER.batch, "When a batch closes")  # type: ignore[valid-type] # made from a table
-    batch_window_ms: float = key(_WORKER.batch_window_ms, "How long `fixed_window` waits", ge=0)
+    batch_window_ms: float = key(_WORKER.batch_window_ms, "The longest that a request waits for company", ge=0)
+    most_padding: float = key(
+        _WORKER.most_padding,
+        "So much larger, as a share of its pixels, a picture may be made to share an input size with others",
+        ge=0,
+        le=1,
+    )
     admission: one_of(ADMISSION_KINDS) = key(_WORKER.admission, "What is let in")  # type: ignore[valid-type] # the same
     scheduling: one_of(SCHEDULING_KINDS) = key(  # type: ignore[valid-type] # the same
         _WORKER.scheduling, "What goes first; only `edf_weighted` gives up in time what would be late"
@@ -193,6 +200,12 @@ class WorkerKeys(Keys):
     stop_limit_s: float = key(_WORKER.stop_limit_s, "How long it finishes its work when it is stopped", gt=0, le=600)
     threads: int | None = key(
         None, "Inference threads; where left out 1, or for `foveate worker` all CPUs that it may use", ge=1, le=256
+    )
+    providers: tuple[one_of(PROVIDERS), ...] = key(  # type: ignore[valid-type] # the same
+        _WORKER.providers,
+        "What the models run on, best first; with `cpu` among them, it may stand in for one that cannot be used",
+        min_length=1,
+        max_length=8,
     )
 
 

@@ -109,6 +109,7 @@ class WorkerDecisions:
                 others_wait=group.others_wait,
                 max_batch=self._max_batch,
                 times=self._forecast.latency.times(*kind, now_s),
+                kind=kind,
             )
         )
         if isinstance(decision, Fire):
@@ -123,5 +124,7 @@ class WorkerDecisions:
     def ran(self, jobs: tuple[Job, ...], run_s: float, now_s: float) -> None:
         """A batch has run."""
         self._forecast.observe(jobs[0].kind, len(jobs), run_s, now_s)
+        budget_s = min(job.deadline_s - job.arrived_s for job in jobs)
+        self._batch.ran(jobs[0].kind, len(jobs), run_s, budget_s)
         for job in jobs:
             self._queue.served(job, run_s / len(jobs), now_s)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.detectors.centre import CENTRE
 from pipeline.detectors.contract import HeightWidth, ModelEntry
+from pipeline.detectors.execution import CPU, Execution
 from pipeline.detectors.heads import Head
 from pipeline.detectors.labels import checked_labels, metadata_labels, read_label_file
 from pipeline.detectors.manifest import read_manifest, verified_path
@@ -26,7 +27,12 @@ logger = logging.getLogger(__name__)
 
 
 def load_detector(
-    name: str, *, input_size: HeightWidth | None, threads: int, models_dir: Path | None = None
+    name: str,
+    *,
+    input_size: HeightWidth | None,
+    threads: int,
+    models_dir: Path | None = None,
+    on: Execution = CPU,
 ) -> OnnxDetector:
     """Load the manifest's model ``name`` and prove it by trial runs.
 
@@ -37,7 +43,7 @@ def load_detector(
     entry = manifest.entry(name)
     path = verified_path(manifest, entry)
     label_file = None if entry.labels is None else manifest.folder / entry.labels
-    return load_file(path, entry, label_file=label_file, input_size=input_size, threads=threads)
+    return load_file(path, entry, label_file=label_file, input_size=input_size, threads=threads, on=on)
 
 
 def load_file(
@@ -48,6 +54,7 @@ def load_file(
     labels: Sequence[str] = (),
     input_size: HeightWidth | None,
     threads: int,
+    on: Execution = CPU,
 ) -> OnnxDetector:
     """Load a model file under a contract that need not be in a manifest, and prove it by trial runs.
 
@@ -57,7 +64,7 @@ def load_file(
         raise ModelError(f"{threads} inference threads asked for model {entry.name!r}: at least 1 is needed.")
     head = _head(entry)
     _check_size(entry, input_size)
-    session = open_session(path, threads, one_shape=input_size is not None)
+    session = open_session(path, threads, one_shape=input_size is not None, providers=on.providers)
     _check_input(path, entry, session, input_size)
     _check_outputs(path, entry, session)
     classes = entry.output.classes
@@ -69,7 +76,7 @@ def load_file(
         names = metadata_labels(session.get_modelmeta().custom_metadata_map, classes, str(path))
     batch = _prove(path, entry, head, session, input_size or entry.input.largest_px)
     logger.info("model %s %s loaded from %s, %d inference threads", entry.name, entry.version, path, threads)
-    return OnnxDetector(entry, head, session, names, input_size, batch)
+    return OnnxDetector(entry, head, session, names, input_size, batch, on.most_padding)
 
 
 def _head(entry: ModelEntry) -> Head:

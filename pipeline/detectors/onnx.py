@@ -1,7 +1,7 @@
 """A detector on an ONNX model that was proven to fit its contract."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from pipeline.detectors.contract import HeightWidth, InputContract, ModelEntry
 from pipeline.detectors.heads import Head, finish
 from pipeline.detectors.preprocess import Placement, check_image, fill, place
 from pipeline.frames import Image
+from pipeline.geometry import Size
+from pipeline.policies.buckets import SizeBuckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class OnnxDetector:
         labels: tuple[str, ...],
         input_px: HeightWidth | None,
         batch: BatchRule,
+        most_padding: float = 0.0,
     ) -> None:
         self._entry = entry
         self._head = head
@@ -47,6 +50,7 @@ class OnnxDetector:
         self._label_array = np.array(labels, dtype=np.str_)
         self._input_px = input_px
         self._batch = batch
+        self._buckets = SizeBuckets(entry.input.stride_px, most_padding)
         self._suspect_rows = 0
 
     @property
@@ -83,7 +87,7 @@ class OnnxDetector:
 
     def detect(self, images: Sequence[Image], min_score: float) -> list[Detections]:
         """Detections per picture; see ``Detector``. Raises ValueError for what is no picture."""
-        placements = [place(check_image(image), self._entry.input, self._input_px) for image in images]
+        placements = [self._place(check_image(image)) for image in images]
         results = [Detections.none()] * len(images)
         for members in self._runs(placements):
             outputs = self._infer([images[i] for i in members], [placements[i] for i in members])
@@ -94,6 +98,18 @@ class OnnxDetector:
                 self._suspect_rows += candidates.suspect
                 results[index] = finish(candidates, placement, self._entry.output, self._label_array)
         return results
+
+    def input_of(self, picture: Size) -> Size:
+        """The size of the model's input for a picture of this size; pictures with the same one run together."""
+        height, width = self._place(picture).input_px
+        return Size(width, height)
+
+    def _place(self, picture: Size) -> Placement:
+        placement = place(picture, self._entry.input, self._input_px)
+        if self._input_px is not None:
+            return placement
+        bucket, (height, width) = self._buckets.of(Size(*placement.input_px[::-1])), self._entry.input.largest_px
+        return replace(placement, input_px=(min(bucket.height, height), min(bucket.width, width)))
 
     def _runs(self, placements: Sequence[Placement]) -> Iterator[list[int]]:
         """Indices of the pictures of each run: one input shape, no more than fit."""

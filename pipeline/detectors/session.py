@@ -1,19 +1,22 @@
 """Opening an onnxruntime session with settings that suit a shared small machine."""
 
+import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
+from pipeline.detectors.execution import PROVIDERS
 from pipeline.detectors.onnx_header import NotOnnxError, OnnxHeader, read_header
 from pipeline.errors import ModelError
 
 # What is seen by a camera's models is nobody else's business, nor that they run.
 ort.disable_telemetry_events()
 
-PROVIDERS = ("CPUExecutionProvider",)
+logger = logging.getLogger(__name__)
 
 ORT_ERRORS: tuple[type[Exception], ...] = (
     *(kind for kind in vars(ort_state).values() if isinstance(kind, type) and issubclass(kind, Exception)),
@@ -23,12 +26,13 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
 """Everything that onnxruntime raises; its own classes share no base."""
 
 
-def open_session(path: Path, threads: int, *, one_shape: bool) -> Any:
+def open_session(path: Path, threads: int, *, one_shape: bool, providers: Sequence[str] = ("cpu",)) -> Any:
     """Open a model file on ``threads`` CPU threads; ``one_shape``: every input will have the same shape.
 
-    Raises ModelError that says what is wrong with the file.
+    Raises ModelError that says what is wrong with the file, or that it would not run on what was asked for.
     """
     header = _header(path)
+    wanted = _present(path, providers)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -41,9 +45,41 @@ def open_session(path: Path, threads: int, *, one_shape: bool) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     try:
-        return ort.InferenceSession(str(path), options, providers=list(PROVIDERS))
+        session = ort.InferenceSession(str(path), options, providers=[PROVIDERS[name] for name in wanted])
     except ORT_ERRORS as error:
         raise ModelError(f"Cannot load {path}: {_reason(str(error), header)}.") from error
+    _check_actual(path, wanted, session.get_providers())
+    return session
+
+
+def _present(path: Path, wanted: Sequence[str]) -> list[str]:
+    """Those of the providers that this onnxruntime is built with."""
+    if unknown := [name for name in wanted if name not in PROVIDERS]:
+        raise ModelError(f"{path} is to run on {', '.join(unknown)}: choose from {', '.join(PROVIDERS)}.")
+    built = ort.get_available_providers()
+    present = [name for name in wanted if PROVIDERS[name] in built]
+    missing = [name for name in wanted if name not in present]
+    if not present or (missing and "cpu" not in present):
+        raise ModelError(
+            f"{path} is to run on {', '.join(wanted) or 'nothing'}, and onnxruntime {ort.__version__} here has only "
+            f"{', '.join(built)}: install the onnxruntime that has it, or add cpu to the providers."
+        )
+    if missing:
+        logger.warning("%s: onnxruntime here has no %s; it will run on %s", path, ", ".join(missing), present[0])
+    return present
+
+
+def _check_actual(path: Path, wanted: Sequence[str], actual: Sequence[str]) -> None:
+    """A provider that is built in and cannot be used is left out by onnxruntime without a word: say it."""
+    lost = [name for name in wanted if PROVIDERS[name] not in actual]
+    if not lost:
+        return
+    if "cpu" not in wanted:
+        raise ModelError(
+            f"{path} is to run on {', '.join(lost)}, and onnxruntime took {', '.join(actual)} instead: "
+            "check the driver and its libraries, or add cpu to the providers."
+        )
+    logger.warning("%s runs on %s: %s cannot be used here", path, ", ".join(actual), ", ".join(lost))
 
 
 def _header(path: Path) -> OnnxHeader:

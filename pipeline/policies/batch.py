@@ -1,7 +1,9 @@
 """When a batch closes: decided from the deadlines and from measured run times."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -27,7 +29,7 @@ class BatchReason(StrEnum):
 
     FULL = "full"
     DEADLINE = "deadline"  # one more could not be waited for
-    WINDOW = "window"  # the fixed window is over
+    WINDOW = "window"  # the oldest has waited as long as any may
     IDLE = "idle"  # the model is free and no company is expected in time to be worth the wait
     NO_GAIN = "no_gain"  # company is there or coming, and running together saves nothing
 
@@ -37,7 +39,7 @@ class BatchView:
     """What waits while the model is idle: requests of one model and one size bucket, most urgent first.
 
     ``next_arrival_s`` is when the next of the same kind is expected, None when unknown. ``others_wait``: requests of
-    another kind are ready too.
+    another kind are ready too. ``kind`` names model and bucket, for policies that learn per kind.
     """
 
     now_s: float
@@ -47,6 +49,7 @@ class BatchView:
     others_wait: bool
     max_batch: int
     times: BatchTimes
+    kind: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,11 @@ class BatchPolicy(Protocol):
 
     def decide(self, view: BatchView) -> Fire | Wait: ...
 
+    def ran(self, kind: Hashable, size: int, run_s: float, budget_s: float) -> None:
+        """A batch of ``size`` ran for ``run_s``; ``budget_s`` is the least that any of it had from its arrival."""
 
-class NoBatching:
+
+class NoBatching(BatchPolicy):
     """One at a time, at once."""
 
     def decide(self, view: BatchView) -> Fire | Wait:
@@ -79,8 +85,11 @@ class NoBatching:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedWindow:
-    """Waits until the batch is full or its oldest request has waited ``window_s``; the common baseline."""
+class FixedWindow(BatchPolicy):
+    """Waits until the batch is full or its oldest request has waited ``window_s``; the common baseline.
+
+    As Triton's dynamic batcher does with ``max_queue_delay_microseconds``; a window of 0 is its default.
+    """
 
     window_s: float = 0.005
 
@@ -92,15 +101,46 @@ class FixedWindow:
         return Wait(until_s) if view.now_s < until_s else Fire(waiting, BatchReason.WINDOW)
 
 
+@dataclass(slots=True)
+class Aimd(BatchPolicy):
+    """Takes what waits, at once, up to a size that is found by additive increase and multiplicative decrease.
+
+    As Clipper (Crankshaw et al., NSDI 2017, section 4.3.1): one more after each full batch that was within its budget,
+    a tenth less after one that was not. It knows neither deadlines nor run times. One limit per kind, bounded in kinds.
+    """
+
+    back_off: float = 0.9
+    kinds: int = 256
+    _limits: OrderedDict[Hashable, float] = field(default_factory=OrderedDict)
+
+    def decide(self, view: BatchView) -> Fire | Wait:
+        limit = min(int(self._limits.get(view.kind, 1.0)), view.max_batch)
+        size = min(len(view.deadlines_s), limit)
+        return Fire(size, BatchReason.FULL if size == limit else BatchReason.IDLE)
+
+    def ran(self, kind: Hashable, size: int, run_s: float, budget_s: float) -> None:
+        limit = self._limits.get(kind, 1.0)
+        if run_s > budget_s:
+            limit = max(1.0, limit * self.back_off)
+        elif size >= int(limit):
+            limit = size + 1.0  # counts from what was run: the bound on batches may be below the limit
+        self._limits[kind] = limit
+        self._limits.move_to_end(kind)
+        if len(self._limits) > self.kinds:
+            self._limits.popitem(last=False)
+
+
 @dataclass(frozen=True, slots=True)
-class DeadlineBatching:
+class DeadlineBatching(BatchPolicy):
     """Batches as far as it is measured to gain and the most urgent deadline allows; waits only where that pays.
 
     With ``n`` waiting and the next expected in ``g`` seconds, running now ends both at ``t(n) + t(1)``, waiting at
     ``g + t(n+1)``; so company is worth a wait below ``t(n) + t(1) - t(n+1)``. Where batches gain nothing that is
     never, and the batch is one. Batch sizes never run are tried, doubling, when their pessimistic time still fits.
+    Nobody waits for company once the oldest has waited ``window_s``, however many of it come one by one.
     """
 
+    window_s: float = math.inf
     least_gain: float = 0.05
 
     def decide(self, view: BatchView) -> Fire | Wait:
@@ -144,6 +184,8 @@ class DeadlineBatching:
         latest_start_s = view.deadlines_s[0] - (times.p95_s(larger) or larger_s)
         if view.next_arrival_s > latest_start_s:
             return Fire(size, BatchReason.DEADLINE)
+        if view.next_arrival_s > view.oldest_arrival_s + self.window_s:
+            return Fire(size, BatchReason.WINDOW)
         return Wait(view.next_arrival_s)
 
 
@@ -155,6 +197,7 @@ def _fits(view: BatchView, size: int) -> bool:
 BATCH_KINDS: Mapping[str, Callable[[float], BatchPolicy]] = {
     "none": lambda _window_s: NoBatching(),
     "fixed_window": FixedWindow,
-    "deadline": lambda _window_s: DeadlineBatching(),
+    "aimd": lambda _window_s: Aimd(),
+    "deadline": DeadlineBatching,
 }
-"""Batch policies by name; each is made from the window in seconds, which only ``fixed_window`` uses."""
+"""Batch policies by name; each is made from the window in seconds, the longest that anybody waits for company."""

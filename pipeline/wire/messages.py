@@ -118,6 +118,17 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     mean_length: float
 
 
+class BatchFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The batches that a worker has run since its start: how many of each size, and by the reason that closed them.
+
+    ``padded_share`` is the share of the model's input that was padding, null before the first.
+    """
+
+    sizes: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    padded_share: float | None = None
+
+
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's announcement (retained JSON; the will says ``online: false``)."""
 
@@ -134,3 +145,4 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """Rises with every heartbeat, so that a stale retained ``online`` is seen to age without comparing clocks."""
     heartbeat_s: float = 5.0
     queue: QueueFigures | None = None
+    batches: BatchFigures | None = None

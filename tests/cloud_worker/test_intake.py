@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
-from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.geometry import Size
 from pipeline.transport.base import Message
@@ -24,7 +24,7 @@ def message(payload: bytes = b"", **changes: object) -> Message:
 
 
 def arrive(payload: bytes, settings: WorkerSettings = SETTINGS) -> Job | Rejected:
-    return read_request(message(payload), ADDRESS, settings, {"m"}, now_s=100.0)
+    return read_request(message(payload), ADDRESS, settings, {"m": UNKNOWN_INPUT.of}, now_s=100.0)
 
 
 def test_the_address_is_the_response_topic_with_the_correlation_and_the_trace() -> None:

@@ -7,7 +7,9 @@ import random
 import pytest
 
 from cloud_worker.announce import offline
+from cloud_worker.warm_up import Prepared, RunTime
 from pipeline.errors import FoveateError, ModelError
+from pipeline.geometry import Size
 from pipeline.timing import run_virtual
 from pipeline.transport.base import Message, Outgoing
 from pipeline.wire import topics
@@ -554,3 +556,56 @@ def test_the_will_is_the_offline_announcement() -> None:
     will = offline("w0")
     assert (will.topic, will.retain, will.qos) == ("foveate/v1/worker/w0", True, 1)
     assert decode_worker_state(will.payload) == WorkerState(worker="w0", online=False)
+
+
+def test_what_the_warm_up_measured_spares_the_trial_of_batches() -> None:
+    async def scene(gains: bool) -> list[int]:
+        made, detector = Bench(), ScriptedDetector(run_s=on_gpu if gains else lambda batch: 0.02 * batch)
+        times = [RunTime("m", Size(64, 64), n, on_gpu(n) if gains else 0.02 * n) for n in range(8, 0, -1)]
+        made.add_worker(detector, prepared=Prepared(run_times=times))
+        requester = asyncio.create_task(made.requester.transport.run())
+        await made.connected()
+        for i in range(17):
+            await made.requester.send(make_request(i, budget_ms=2000.0))
+        await asyncio.sleep(2)
+        requester.cancel()
+        made.services[0].stop()
+        await made.tasks[0]
+        return [len(greys) for greys in detector.batches]
+
+    assert run_virtual(scene(gains=True)) == [1, 8, 8]
+    assert run_virtual(scene(gains=False)) == [1] * 17
+
+
+def test_a_slow_warm_up_refuses_nobody() -> None:
+    async def scene() -> None:
+        made = Bench()
+        made.add_worker(ScriptedDetector(), prepared=Prepared(run_times=[RunTime("m", Size(64, 64), 1, 9.0)]))
+        requester = asyncio.create_task(made.requester.transport.run())
+        await made.connected()
+        sent = await made.requester.send(make_request(1, budget_ms=100.0))
+        await asyncio.sleep(1)
+        assert made.requester.reply_to(sent).refused is None
+        requester.cancel()
+
+    run_virtual(scene())
+
+
+def test_pictures_of_one_input_size_run_together_and_batches_are_announced() -> None:
+    async def scene() -> None:
+        made, detector = Bench(), ScriptedDetector(run_s=on_gpu)
+        fixed = Prepared(input_of={"m": lambda _picture: Size(128, 128)})
+        made.add_worker(detector, prepared=fixed, batch="fixed_window", batch_window_ms=20.0)
+        requester = asyncio.create_task(made.requester.transport.run())
+        await made.connected()
+        for i, width in enumerate((64, 96, 128)):
+            await made.requester.send(make_request(i), size=(width, 64))
+        await asyncio.sleep(1)
+        assert list(map(len, detector.batches)) == [3]
+        figures = made.services[0].worker_state().batches
+        assert figures is not None
+        assert (figures.sizes, figures.reasons) == ({"3": 1}, {"window": 1})
+        assert figures.padded_share == pytest.approx(1 - (64 + 96 + 128) * 64 / (3 * 128 * 128))
+        requester.cancel()
+
+    run_virtual(scene())

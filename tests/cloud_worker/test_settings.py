@@ -18,7 +18,7 @@ MODELS = (ServedModel("m"),)
         ({"max_batch": -1}, "max_batch is -1"),
         ({"heartbeat_s": float("nan")}, "heartbeat_s is nan"),
         ({"reply_margin_ms": -1.0}, "reply_margin_ms is -1.0; it must not be negative"),
-        ({"batch": "big"}, "batch is 'big'; choose one of none, fixed_window, deadline"),
+        ({"batch": "big"}, "batch is 'big'; choose one of none, fixed_window, aimd, deadline"),
         ({"admission": "all"}, "admission is 'all'; choose one of deadline, capacity"),
     ],
 )

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from cloud_worker.announce import offline
 from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
+from cloud_worker.warm_up import Prepared
 from pipeline.timing import LoopClock
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
@@ -88,7 +89,9 @@ class Bench:
         self.transports: list[MemoryTransport] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def add_worker(self, detector: ScriptedDetector, decode_s: float = 0.0, **settings: object) -> WorkerService:
+    def add_worker(
+        self, detector: ScriptedDetector, decode_s: float = 0.0, prepared: Prepared | None = None, **settings: object
+    ) -> WorkerService:
         """Start one more worker; ``settings`` are fields of WorkerSettings."""
         chosen = WorkerSettings(
             models=(ServedModel(detector.name),),
@@ -96,7 +99,7 @@ class Bench:
         )
         transport = MemoryTransport(self.hub, will=offline(chosen.worker), name=chosen.worker)
         runners = Runners(VirtualRunner(lambda: detector.last_run_s), VirtualRunner(lambda: decode_s))
-        service = WorkerService(chosen, {detector.name: detector}, transport, LoopClock(), runners)
+        service = WorkerService(chosen, {detector.name: detector}, transport, LoopClock(), runners, prepared)
         self.services.append(service)
         self.transports.append(transport)
         self.tasks.append(asyncio.create_task(service.run()))

@@ -93,7 +93,7 @@ def test_an_unknown_key_gets_the_best_hint_there_is(text: str, hint: str) -> Non
         ("models: {edge: {input_size: [192]}}", "it must be [height, width] in pixels"),
         ("models: {edge: {input_size: big}}", "it must be [height, width] in pixels"),
         ("models: {cloud: {input_size: [0, 32]}}", "it must be [height, width] in pixels"),
-        ("worker: {batch: dedline}", "did you mean 'deadline'? choose one of none, fixed_window, deadline"),
+        ("worker: {batch: dedline}", "did you mean 'deadline'? choose one of none, fixed_window, aimd, deadline"),
         ("worker: {models: []}", "worker.models is [] (foveate.yaml line 1); it must not be empty"),
         ("broker: {url: 'http://x'}", "it must begin with mqtt:// or mqtts://"),
         ("broker: {embedded: {host: example.com}}", "it must be an IP address"),

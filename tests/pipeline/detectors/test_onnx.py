@@ -9,8 +9,10 @@ import pytest
 from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
 from pipeline.detectors.contract import ModelEntry
+from pipeline.detectors.execution import Execution
 from pipeline.detectors.loading import load_detector
 from pipeline.detectors.onnx import OnnxDetector
+from pipeline.geometry import Size
 from tests.support.onnx_models import SIDE, answer, brightness_detector, echo_detector, entry, fake_detector, save
 
 ANSWER = answer([(9, 1, 0.75, (0.5, 0.5, 1, 1.5))])
@@ -119,3 +121,40 @@ def test_what_is_no_picture_is_refused(tmp_path: Path) -> None:
     detector = load(tmp_path, fake_detector(*ANSWER))
     with pytest.raises(ValueError, match="uint8 BGR"):
         detector.detect([np.zeros((4, 4), np.uint8)], 0.5)
+
+
+def test_pictures_that_share_a_bucket_run_together_and_keep_their_own_answers(tmp_path: Path) -> None:
+    declared = entry(inputs={"scale": 1.0, "largest_px": (128, 128)})
+    save(tmp_path, declared, brightness_detector())
+    apart = load_detector("fake", input_size=None, threads=1, models_dir=tmp_path)
+    together = load_detector("fake", input_size=None, threads=1, models_dir=tmp_path, on=Execution(most_padding=0.5))
+    pictures = [spot(1, 2, 72, 88), spot(3, 0, 80, 80), spot(0, 9, 66, 84)]
+    sizes = [Size(picture.shape[1], picture.shape[0]) for picture in pictures]
+    assert len({apart.input_of(size) for size in sizes}) == 3
+    assert len({together.input_of(size) for size in sizes}) == 1
+    shapes = ran_shapes(together)
+    for alone, shared in zip(apart.detect(pictures, 0.5), together.detect(pictures, 0.5), strict=True):
+        assert len(alone) == 1
+        assert_same(shared, alone)
+    assert shapes == [(3, 3, together.input_of(sizes[0]).height, together.input_of(sizes[0]).width)]
+
+
+def test_a_bucket_is_never_larger_than_the_largest_input(tmp_path: Path) -> None:
+    save(tmp_path, entry(inputs={"scale": 1.0, "largest_px": (104, 120)}), brightness_detector())
+    detector = load_detector("fake", input_size=None, threads=1, models_dir=tmp_path, on=Execution(most_padding=1.0))
+    assert detector.input_of(Size(113, 97)) == Size(120, 104)
+    assert len(detector.detect([spot(12, 14, 104, 120)], 0.5)[0]) == 1
+
+
+def ran_shapes(detector: OnnxDetector) -> list[tuple[int, ...]]:
+    """The input shapes of the runs from now on."""
+    shapes: list[tuple[int, ...]] = []
+    session = detector._session
+
+    class Watched:
+        def run(self, names: list[str], feeds: dict[str, Any]) -> Any:
+            shapes.append(feeds["image"].shape)
+            return session.run(names, feeds)
+
+    detector._session = Watched()
+    return shapes

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.policies.batch import (
     BATCH_KINDS,
+    Aimd,
     BatchReason,
     BatchView,
     DeadlineBatching,
@@ -172,3 +173,51 @@ def test_waiting_is_only_chosen_where_it_ends_the_work_sooner(waiting: int) -> N
         without_s = max(now_run_s, gap_ms / 1e3) + single_s
         with_company_s = gap_ms / 1e3 + GPU.by_batch_s[waiting + 1]
         assert isinstance(decision, Wait) == (with_company_s < without_s - 1e-9)
+
+
+def test_aimd_grows_by_one_after_each_full_batch_in_time_and_shrinks_by_a_tenth_after_a_late_one() -> None:
+    policy, waiting = Aimd(), view(20, GPU, max_batch=32, kind="a")
+    sizes = []
+    for _ in range(12):
+        decision = policy.decide(waiting)
+        assert isinstance(decision, Fire)
+        sizes.append(decision.size)
+        policy.ran("a", decision.size, run_s=0.1, budget_s=0.2)
+    assert sizes == list(range(1, 13))
+    policy.ran("a", 13, run_s=0.3, budget_s=0.2)
+    assert policy.decide(waiting) == Fire(11, BatchReason.FULL)
+    assert policy.decide(replace(waiting, kind="b")) == Fire(1, BatchReason.FULL), "each kind has its own limit"
+
+
+def test_aimd_never_waits_and_does_not_grow_from_batches_that_were_not_full() -> None:
+    policy = Aimd()
+    for _ in range(5):
+        policy.ran("a", 4, run_s=0.1, budget_s=0.2)
+    policy.ran("a", 2, run_s=0.1, budget_s=0.2)
+    assert policy.decide(view(3, GPU, kind="a", next_arrival_s=10.001)) == Fire(3, BatchReason.IDLE)
+    assert policy.decide(view(8, GPU, kind="a")) == Fire(5, BatchReason.FULL)
+
+
+@given(
+    runs=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 16), st.floats(0, 1), st.floats(0, 1)), max_size=200),
+    waiting=st.integers(1, 20),
+)
+def test_aimd_stays_within_what_waits_and_what_may_run_whatever_has_run(
+    runs: list[tuple[int, int, float, float]], waiting: int
+) -> None:
+    policy = Aimd(kinds=8)
+    for kind, size, run_s, budget_s in runs:
+        policy.ran(kind, size, run_s, budget_s)
+    assert len(policy._limits) <= 8
+    for kind in range(21):
+        decision = policy.decide(view(waiting, GPU, kind=kind))
+        assert isinstance(decision, Fire)
+        assert 1 <= decision.size <= min(waiting, 8)
+
+
+def test_nobody_waits_for_company_longer_than_the_window() -> None:
+    policy = DeadlineBatching(window_s=0.012)
+    assert policy.decide(view(1, GPU, next_arrival_s=10.010)) == Wait(10.010)
+    assert policy.decide(view(1, GPU, next_arrival_s=10.013)) == Fire(1, BatchReason.WINDOW)
+    came_one_by_one = view(3, GPU, now_s=10.010, next_arrival_s=10.015)
+    assert policy.decide(came_one_by_one) == Fire(3, BatchReason.WINDOW)
