@@ -128,7 +128,7 @@ def test_pictures_that_share_a_bucket_run_together_and_keep_their_own_answers(tm
     save(tmp_path, declared, brightness_detector())
     apart = load_detector("fake", input_size=None, threads=1, models_dir=tmp_path)
     together = load_detector("fake", input_size=None, threads=1, models_dir=tmp_path, on=Execution(most_padding=0.5))
-    pictures = [spot(1, 2, 72, 88), spot(3, 0, 80, 80), spot(0, 9, 66, 84)]
+    pictures = [spot(1, 2, 72, 88), spot(3, 0, 80, 80), spot(0, 8, 66, 74)]
     sizes = [Size(picture.shape[1], picture.shape[0]) for picture in pictures]
     assert len({apart.input_of(size) for size in sizes}) == 3
     assert len({together.input_of(size) for size in sizes}) == 1
