@@ -1,17 +1,12 @@
 """One attempt at a model for a camera: split its lessons, train, judge, and try the other way if need be."""
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from edge_agent.lessons.lesson import Lesson
 from foveate.learn.judge import Judge, Judgement
-from foveate.learn.lesson_files import LessonFiles
+from foveate.learn.lesson_files import LessonFiles, Parts, wanted_labels
 from foveate.learn.models import base_model, learned_model, load_general, load_learned
-from foveate.learn.split import Split, split
 from foveate.learn.training_process import train
 from foveate.learn.twin import eight_bit_twin
 from foveate.learn.values import AttemptOrder, LearnedModel, Outcome, Tried
@@ -22,8 +17,6 @@ from pipeline.policies.acceptance import JudgedFigures
 from pipeline.timing import Clock, MonotonicClock, rfc3339, wall_time
 
 Train = Callable[[Order, Path, Say], Awaitable[Trained]]
-LEAST_OF_A_CLASS = 20
-"""Objects of a class that the lessons must know for it to be learned where the camera names no classes."""
 TWIN_LOSS = 0.005
 """F1 that the 8-bit build may lose against the float one and still be taken for its speed."""
 
@@ -33,29 +26,34 @@ class Attempt:
 
     def __init__(self, order: AttemptOrder, say: Say, train: Train = train, clock: Clock | None = None) -> None:
         self._order, self._say, self._train = order, say, train
-        self._clock = clock or MonotonicClock()
+        self._clock, self._files = clock or MonotonicClock(), LessonFiles(order.folder)
 
     async def go(self) -> Outcome:
         """Try the ways in order until a model is accepted. Raises FoveateError where nothing can be tried at all."""
         order = self._order
-        lessons = await asyncio.to_thread(LessonFiles(order.lessons).read)
-        parts = await asyncio.to_thread(split, [lesson for _, lesson in lessons])
-        labels = wanted_labels(parts.learned, order.objects)
+        parts = await asyncio.to_thread(self._files.part, order.lessons)
+        labels = wanted_labels(parts.learned_labels, order.objects)
         tried: list[Tried] = []
-        built: LearnedModel | None = None
-        if labels and parts.learned and parts.judged:
-            taught = set(map(id, parts.learned))
-            names = [name for name, lesson in lessons if id(lesson) in taught]
-            await asyncio.to_thread(LessonFiles(order.lessons).link, names, order.folder / "lessons")
-            for way in order.ways:
-                result, built = await self._try(way, parts, labels)
-                tried.append(result)
-                if built is not None:
-                    break
-        fault = "" if tried else "the lessons hold nothing to learn from and to be judged by"
-        return self._outcome(len(lessons), parts, tuple(tried), built, fault)
+        model: LearnedModel | None = None
+        for way in order.ways if labels and parts.learned and parts.judged else ():
+            result, model = await self._try(way, parts, labels)
+            tried.append(result)
+            if model is not None:
+                break
+        return Outcome(
+            camera=order.camera,
+            at=rfc3339(wall_time()),
+            lessons=parts.lessons,
+            judged=parts.judged,
+            tried=tuple(tried),
+            learned_from=parts.learned_from,
+            learned_to=parts.learned_to,
+            teacher=parts.teacher,
+            model=model,
+            fault="" if tried else f"its {parts.lessons} lessons hold nothing to learn from and to be judged by",
+        )
 
-    async def _try(self, way: Way, parts: Split, labels: tuple[str, ...]) -> tuple[Tried, LearnedModel | None]:
+    async def _try(self, way: Way, parts: Parts, labels: tuple[str, ...]) -> tuple[Tried, LearnedModel | None]:
         order = self._order
         asked = Order(
             way=way,
@@ -69,22 +67,22 @@ class Attempt:
             base=base_model(order.general),
         )
         try:
-            trained = await self._train(asked, order.folder / "lessons", self._say)
+            trained = await self._train(asked, self._files.learned, self._say)
         except ModelError as error:
             return Tried(way=way, accepted=False, reasons=(str(error),)), None
-        self._say(Progress(doing="judging the model on lessons it has never seen", done=1.0))
+        self._say(Progress(doing="judging the model on lessons that it has never seen", done=1.0))
         return await asyncio.to_thread(self._judge, way, trained, parts)
 
-    def _judge(self, way: Way, trained: Trained, parts: Split) -> tuple[Tried, LearnedModel | None]:
+    def _judge(self, way: Way, trained: Trained, parts: Parts) -> tuple[Tried, LearnedModel | None]:
         """Judge a model in both builds, and take the faster one of those that are accepted; blocks."""
         order = self._order
-        counted = tuple(dict.fromkeys([*trained.labels, *wanted_labels(parts.judged, order.objects)]))
-        judge = Judge(parts.judged, counted, order.threshold, self._clock)
+        counted = tuple(dict.fromkeys([*trained.labels, *wanted_labels(parts.judged_labels, order.objects)]))
+        judge = Judge(self._files.read_judged(), counted, order.threshold, self._clock)
         rivals = self._rivals()
         float_build = learned_model(trained)
         builds = [("float", float_build, judge.judge(load_learned(float_build), rivals))]
         try:
-            twin = eight_bit_twin(float_build, parts.learned)
+            twin = eight_bit_twin(float_build, self._files.learned)
             builds.append(("8 bits", twin, judge.judge(load_learned(twin), rivals)))
         except ModelError as error:
             self._say(Progress(doing=f"no 8-bit build: {error}", done=1.0))
@@ -104,34 +102,6 @@ class Attempt:
         current = self._order.current
         rivals: list[Detector] = [load_general(self._order.general)]
         return rivals if current is None else [*rivals, load_learned(current)]
-
-    def _outcome(
-        self, lessons: int, parts: Split, tried: tuple[Tried, ...], built: LearnedModel | None, fault: str
-    ) -> Outcome:
-        learned = parts.learned
-        return Outcome(
-            camera=self._order.camera,
-            at=rfc3339(wall_time()),
-            lessons=lessons,
-            judged=len(parts.judged),
-            tried=tried,
-            learned_from=rfc3339(learned[0].taken_at) if learned else "",
-            learned_to=rfc3339(learned[-1].taken_at) if learned else "",
-            teacher=learned[-1].teacher if learned else "",
-            model=built,
-            fault=fault,
-        )
-
-
-def wanted_labels(lessons: Sequence[Lesson], objects: Sequence[str]) -> tuple[str, ...]:
-    """The classes to learn: those that the camera reports and, where it names none, those the lessons know well."""
-    if objects:
-        return tuple(objects)
-    known = [lesson.known.label for lesson in lessons if len(lesson.known)]
-    if not known:
-        return ()
-    names, numbers = np.unique(np.concatenate(known), return_counts=True)
-    return tuple(str(name) for name, number in zip(names, numbers, strict=True) if number >= LEAST_OF_A_CLASS)
 
 
 def better_build(builds: Sequence[tuple[str, LearnedModel, Judgement]]) -> tuple[str, LearnedModel, Judgement]:
@@ -173,8 +143,3 @@ def _named(figures: JudgedFigures, prefix: str) -> dict[str, float]:
     }
     values |= {f"f1_{label}": one.f1 for label, one in figures.classes.items()}
     return {f"{prefix}{name}": round(value, 4) for name, value in values.items()}
-
-
-def clear(folder: Path) -> None:
-    """Forget an attempt that has come to its end."""
-    shutil.rmtree(folder, ignore_errors=True)

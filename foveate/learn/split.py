@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
-from edge_agent.lessons.lesson import Lesson
+from pipeline.policies.lesson_marks import Mark
+from pipeline.policies.lesson_quota import evictions
 
 JUDGED_SHARE = 0.25
 MOST_JUDGED_SHARE = 0.5
 """Where the newest quarter holds too few objects, more is kept back, up to so much."""
 LEAST_WITH_OBJECTS = 40
-GAP = timedelta(seconds=1)
+MOST_JUDGED, MOST_LEARNED = 500, 4000
+"""More pictures tell little more, and all of them are held in memory."""
+GAP_S = 1.0
 """Lessons this shortly before the judged part are left out of both: they show nearly the same."""
 
 
@@ -18,20 +20,28 @@ GAP = timedelta(seconds=1)
 class Split:
     """Lessons to learn from and lessons to judge by, each oldest first; ``judged`` are all newer."""
 
-    learned: tuple[Lesson, ...]
-    judged: tuple[Lesson, ...]
+    learned: tuple[Mark, ...]
+    judged: tuple[Mark, ...]
 
 
-def split(lessons: Sequence[Lesson]) -> Split:
-    """The newest quarter judges; more of it where that has too few pictures with objects."""
-    ordered = sorted(lessons, key=lambda lesson: lesson.taken_at)
+def split(marks: Sequence[Mark]) -> Split:
+    """The newest quarter judges; more of it where that has too few pictures with objects.
+
+    Of more lessons than can be learned from, those go that the store would give up first.
+    """
+    ordered = sorted(marks, key=lambda mark: (mark.taken_at_s, mark.name))
     total = len(ordered)
-    least, most = round(total * JUDGED_SHARE), round(total * MOST_JUDGED_SHARE)
-    with_objects = sum(len(lesson.known) > 0 for lesson in ordered[total - least :])
-    count = least
+    least, most = (min(MOST_JUDGED, round(total * share)) for share in (JUDGED_SHARE, MOST_JUDGED_SHARE))
+    count, with_objects = least, sum(bool(mark.spots) for mark in ordered[total - least :])
     while count < most and with_objects < LEAST_WITH_OBJECTS:
         count += 1
-        with_objects += len(ordered[total - count].known) > 0
+        with_objects += bool(ordered[total - count].spots)
     judged = ordered[total - count :]
-    before = [lesson for lesson in ordered[: total - count] if judged and lesson.taken_at < judged[0].taken_at - GAP]
-    return Split(tuple(before), tuple(judged))
+    before = [mark for mark in ordered[: total - count] if judged and mark.taken_at_s < judged[0].taken_at_s - GAP_S]
+    return Split(tuple(_thinned(before)), tuple(judged))
+
+
+def _thinned(marks: list[Mark]) -> list[Mark]:
+    counted = [Mark(m.name, m.taken_at_s, 1, m.condition, m.spots, m.look) for m in marks]
+    spare = {eviction.name for eviction in evictions(counted, MOST_LEARNED)}
+    return [mark for mark in marks if mark.name not in spare]

@@ -68,6 +68,8 @@ class _Reader:
 
 def _why(ended: Ended, order: Order) -> str:
     said = ended.words.splitlines()[-1] if ended.words else "it said nothing"
+    if ended.code in _FINAL:
+        return said.removeprefix("training: ")
     if ended.out_of_time:
         return (
             f"the training for {order.camera} did not end within {order.time_limit_s + GRACE_S:.0f} s "

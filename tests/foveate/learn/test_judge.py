@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from foveate.learn import scores
 from foveate.learn.judge import Judge, Judgement
-from foveate.learn.split import GAP, MOST_JUDGED_SHARE, split
 from pipeline.detections import Detections
 from pipeline.timing import ManualClock
 from tests.support.lessons import Pupil, lesson, scene
@@ -36,7 +35,7 @@ def test_a_model_as_good_is_accepted_where_it_is_faster_alone() -> None:
     assert verdict.acceptance.reasons == ("it is neither better nor faster than general@1",)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(good=st.floats(0.5, 1.0), loss=st.floats(0.08, 0.5), seed=st.integers(0, 10_000))
 def test_a_model_that_finds_less_is_never_accepted(good: float, loss: float, seed: int) -> None:
     general = Pupil("general", LESSONS, good, seed=seed)
@@ -90,22 +89,3 @@ def test_scores_that_tell_the_truth_have_no_calibration_error() -> None:
     assert scores.calibration_error([honest]) == pytest.approx(0.0, abs=1e-6)
     boastful = scores.matched(Detections.of(shifted, [1.0] * 5, ["person"] * 5), lesson(0, boxes), ["person"])
     assert scores.calibration_error([boastful]) == pytest.approx(0.2, abs=1e-6)
-
-
-@given(count=st.integers(0, 200), empty=st.floats(0, 1), seed=st.integers(0, 1000))
-@settings(max_examples=25, deadline=None)
-def test_what_judges_is_newer_than_all_that_teaches_and_never_half_of_it_all(
-    count: int, empty: float, seed: int
-) -> None:
-    lessons = scene(count, seed, empty)
-    parts = split(lessons[::-1])
-    assert len(parts.judged) <= round(count * MOST_JUDGED_SHARE)
-    if parts.learned and parts.judged:
-        assert parts.learned[-1].taken_at < parts.judged[0].taken_at - GAP
-    assert len(parts.learned) + len(parts.judged) >= count - 1
-
-
-def test_an_empty_newest_part_is_made_larger() -> None:
-    lessons = [lesson(i, [(10, 10, 30, 50)] if i < 60 else []) for i in range(100)]
-    assert len(split(lessons).judged) == 50
-    assert len(split([lesson(i, [(10, 10, 30, 50)]) for i in range(400)]).judged) == 100

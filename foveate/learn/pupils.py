@@ -1,0 +1,198 @@
+"""What the service knows of one camera that learns, in memory and on disk."""
+
+import logging
+import shutil
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from edge_agent.status.snapshot import LearningPoint, LearningStatus
+from foveate.learn.folders import CameraFolders, replace_file
+from foveate.learn.history import History
+from foveate.learn.memory import LearnerMemory, read_memory, write_memory
+from foveate.learn.release import named
+from foveate.learn.settings import LearnSettings, ways
+from foveate.learn.subject import Look, Subject
+from foveate.learn.telling import status_of
+from foveate.learn.values import AttemptOrder, GeneralModel, LearnedModel, Outcome, decode, encode
+from foveate.learn.world import World
+from foveate.training.order import Progress
+from pipeline.policies.enough import LessonSummary, enough
+from pipeline.policies.learners import LastTry, Learner
+from pipeline.timing import rfc3339
+
+_log = logging.getLogger(__name__)
+ORDER_FILE = "attempt.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all cameras: the agent's name, the settings, and the general model."""
+
+    agent: str
+    settings: LearnSettings
+    general: GeneralModel
+
+
+class Pupil:
+    """One camera that learns."""
+
+    def __init__(self, subject: Subject, state_dir: Path, terms: Terms, world: World) -> None:
+        self.subject, self._terms, self._world = subject, terms, world
+        self.folders = CameraFolders(state_dir, subject.name)
+        self.history = History(self.folders.history_file)
+        self.memory = LearnerMemory()
+        self.training: Progress | None = None
+        self.waits_for = ""
+        self._summary = LessonSummary()
+        self._enough = enough(self._summary)
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
+
+    @property
+    def now_s(self) -> float:
+        """Wall time in Unix seconds."""
+        return self._world.now().timestamp()
+
+    def recall(self) -> None:
+        """Go on from what an earlier run has kept; blocks."""
+        self.memory = read_memory(self.folders.memory_file)
+        self.history.recall()
+
+    async def survey(self) -> tuple[Learner, str]:
+        """Look at the lessons and the camera anew; and why it is to learn again, where that is news."""
+        subject, now_s = self.subject, self.now_s
+        look, self._summary = subject.look(), await subject.summary()
+        self._enough = enough(self._summary)
+        news = ""
+        if look.drifted != self.memory.drift_seen:
+            await self.keep(self.memory.noticed(drifted=look.drifted, now_s=now_s))
+            news = look.reason if look.drifted else ""
+        drifted_at_s = self.memory.drifted_at_s
+        learner = Learner(
+            camera=self.name,
+            lessons=self._summary.lessons,
+            missing=self._enough.reason if self._enough.way == "wait" else "",
+            last=self.memory.last,
+            drifted_at_s=drifted_at_s,
+            since_drift=0 if drifted_at_s is None else await subject.lessons_since(drifted_at_s),
+            on_trial=look.candidate is not None,
+            to_win=_to_win(look),
+        )
+        return learner, news
+
+    def status(self, unusable: str) -> LearningStatus:
+        """How its learning stands; ``unusable`` says why nothing can be learned at all."""
+        waits = unusable or self.waits_for
+        return status_of(self.subject.look(), self._summary.lessons, self._enough, self.memory, self.training, waits)
+
+    def point(self) -> LearningPoint:
+        """What is to be drawn of this minute."""
+        look = self.subject.look()
+        return LearningPoint(
+            at=rfc3339(self._world.now()),
+            lessons=self._summary.lessons,
+            agreement=look.agreement,
+            uplink_kbit_s=look.uplink_kbit_s,
+            look_ms=look.look_ms,
+            model=look.current,
+        )
+
+    def order(self) -> AttemptOrder:
+        """What is asked of an attempt now."""
+        subject, memory, settings = self.subject, self.memory, self._terms.settings
+        released, way = memory.released, self._enough.way
+        in_use = released is not None and subject.look().current == title(released)
+        return AttemptOrder(
+            camera=self.name,
+            lessons=self.folders.lessons,
+            folder=self.folders.attempt,
+            general=self._terms.general,
+            ways=ways(settings.way, "adapt" if way == "wait" else way),
+            objects=subject.objects,
+            threshold=subject.threshold,
+            threads=settings.threads,
+            time_limit_s=settings.time_limit_s,
+            most_ms=settings.most_ms,
+            seed=memory.attempts,
+            current=released if in_use else None,
+        )
+
+    def begin(self, order: AttemptOrder) -> None:
+        """Note an attempt, so that another run can go on with it; blocks. Raises OSError."""
+        replace_file(self.folders.attempt / ORDER_FILE, encode(order))
+
+    def unfinished(self) -> AttemptOrder | None:
+        """The attempt that an earlier run has left, if it was at the same general model; blocks."""
+        try:
+            order = decode((self.folders.attempt / ORDER_FILE).read_bytes(), AttemptOrder)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return order if order.general == self._terms.general else None
+
+    async def learned(self, outcome: Outcome) -> Outcome:
+        """Take in what an attempt came to; the outcome with its model where it stays. Raises OSError."""
+        kept = await self._world.aside(keep_outcome, self.folders, outcome, self._terms.agent, self._world.now())
+        await self._done(outcome.in_words(), accepted=outcome.accepted)
+        await self.keep(msgspec.structs.replace(self.memory, way=outcome.way, unreleased=outcome.accepted))
+        return kept
+
+    async def failed(self, why: str) -> None:
+        """Take in that an attempt has broken down."""
+        await self._done(why, accepted=False, faulty=True)
+
+    async def _done(self, in_words: str, *, accepted: bool, faulty: bool = False) -> None:
+        await self._world.aside(clear, self.folders.attempt)
+        last = LastTry(self.now_s, self._summary.lessons, accepted=accepted, faulty=faulty)
+        drifted_at_s = self.memory.drifted_at_s if faulty else None
+        await self.keep(
+            msgspec.structs.replace(
+                self.memory,
+                last=last,
+                in_words=in_words,
+                drifted_at_s=drifted_at_s,
+                attempts=self.memory.attempts + 1,
+            )
+        )
+
+    async def keep(self, memory: LearnerMemory) -> None:
+        """Remember; what cannot be written is told, and remembered for this run alone."""
+        self.memory = memory
+        try:
+            await self._world.aside(write_memory, self.folders.memory_file, memory)
+        except OSError as error:
+            _log.warning("what %s has learned is not remembered: %s", self.name, error)
+
+
+def keep_outcome(folders: CameraFolders, outcome: Outcome, agent: str, now: datetime) -> Outcome:
+    """Write what an attempt came to, with its model beside it under the name that it is released by; blocks."""
+    if outcome.model is not None:
+        model = named(outcome.model, agent, outcome.camera, now)
+        file = folders.learn / f"{model.entry.version}.onnx"
+        replace_file(file, outcome.model.file.read_bytes())
+        for older in folders.learn.glob("*.onnx"):
+            if older != file:
+                older.unlink(missing_ok=True)
+        outcome = msgspec.structs.replace(outcome, model=msgspec.structs.replace(model, file=file))
+    replace_file(folders.outcome_file, encode(outcome))
+    return outcome
+
+
+def clear(attempt: Path) -> None:
+    """Forget an attempt that has come to its end; blocks."""
+    shutil.rmtree(attempt, ignore_errors=True)
+
+
+def title(model: LearnedModel) -> str:
+    """A model as name@version."""
+    return f"{model.entry.name}@{model.entry.version}"
+
+
+def _to_win(look: Look) -> float:
+    """Looks per second whose answer a better model could put right; half of them where nobody knows."""
+    disagreement = 0.5 if look.agreement is None else 1.0 - look.agreement
+    return look.analysed_fps * disagreement

@@ -1,0 +1,131 @@
+"""Has the cameras of an agent learn: watches their lessons, trains one at a time, judges, releases what is accepted."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from edge_agent.status.snapshot import LearningPoint, LearningStatus
+from foveate.learn.history import EVERY_S
+from foveate.learn.pupils import Pupil, Terms
+from foveate.learn.subject import Subject
+from foveate.learn.values import AttemptOrder
+from foveate.learn.world import World
+from foveate.training.order import Progress
+from pipeline.errors import ConfigError, FoveateError
+from pipeline.policies.learners import LearnersSettings, Next, next_learner
+
+_log = logging.getLogger(__name__)
+
+
+class LearnService:
+    """See the module. Everything is kept below ``state_dir``."""
+
+    def __init__(self, subjects: Sequence[Subject], state_dir: Path, terms: Terms, world: World) -> None:
+        self._terms, self._world = terms, world
+        settings = terms.settings
+        self._limits = LearnersSettings(again_after_s=settings.retrain_hours * 3600, growth=settings.growth)
+        self._pupils = {subject.name: Pupil(subject, state_dir, terms, world) for subject in subjects}
+        self._unusable = ""
+
+    def status(self, camera: str) -> LearningStatus | None:
+        """How a camera's learning stands, for the page; None where it does not learn."""
+        pupil = self._pupils.get(camera)
+        return None if pupil is None else pupil.status(self._unusable)
+
+    def curve(self, camera: str) -> Sequence[LearningPoint]:
+        """How a camera's learning has gone."""
+        pupil = self._pupils.get(camera)
+        return () if pupil is None else pupil.history.points
+
+    async def run(self) -> None:
+        """Learn until cancelled; no fault of it ever reaches a camera."""
+        for pupil in self._pupils.values():
+            await self._world.aside(pupil.recall)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._remember(), name="learn/history")
+            tasks.create_task(self._watch(), name="learn/watch")
+            tasks.create_task(self._learn(), name="learn")
+
+    async def _remember(self) -> None:
+        """A point of each camera's curve every minute."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            for pupil in self._pupils.values():
+                pupil.history.add(pupil.point())
+                await self._world.aside(pupil.history.save)
+
+    async def _watch(self) -> None:
+        """Keep what is known of the cameras fresh while one of them is trained."""
+        while True:
+            await asyncio.sleep(self._terms.settings.check_every_s)
+            if any(pupil.training is not None for pupil in self._pupils.values()):
+                await self._survey()
+
+    async def _learn(self) -> None:
+        for pupil in self._pupils.values():
+            order = await self._world.aside(pupil.unfinished)
+            if order is not None:
+                await self._survey()
+                self._world.say(f"{pupil.name} goes on with what it was learning")
+                await self._attempt(pupil, order)
+        while True:
+            for pupil in self._pupils.values():
+                if pupil.memory.unreleased:
+                    await self._release(pupil)
+            found = await self._survey()
+            if found.camera is None or self._unusable:
+                await asyncio.sleep(self._terms.settings.check_every_s)
+                continue
+            self._world.say(f"{found.camera} learns: {found.reason}")
+            pupil = self._pupils[found.camera]
+            await self._attempt(pupil, pupil.order())
+
+    async def _survey(self) -> Next:
+        learners = []
+        for pupil in self._pupils.values():
+            learner, news = await pupil.survey()
+            learners.append(learner)
+            if news:
+                self._world.say(f"{pupil.name} is to learn again: {news}")
+        found = next_learner(learners, self._world.now().timestamp(), self._limits)
+        for camera, waits_for in found.waiting.items():
+            self._pupils[camera].waits_for = waits_for
+        return found
+
+    async def _attempt(self, pupil: Pupil, order: AttemptOrder) -> None:
+        """One attempt and what follows from it; a fault is a sentence, and is tried again later."""
+        pupil.training = Progress(doing="gathering its lessons", done=0.0)
+
+        def say(progress: Progress) -> None:
+            pupil.training = progress
+
+        try:
+            await self._world.aside(pupil.begin, order)
+            outcome = await pupil.learned(await self._world.attempt(order, say))
+            self._world.say(f"{pupil.name}: {outcome.in_words()}")
+        except (FoveateError, OSError) as error:
+            await pupil.failed(str(error))
+            _log.warning("%s did not learn: %s", pupil.name, error)
+            self._world.say(f"{pupil.name} did not learn: {error}")
+            if isinstance(error, ConfigError):  # PyTorch is missing, say: another try would end the same way
+                self._unusable = str(error)
+        finally:
+            pupil.training = None
+
+    async def _release(self, pupil: Pupil) -> None:
+        """Release an accepted model; where that fails it is tried again at the next turn."""
+        outcome = await self._world.aside(pupil.folders.outcome)
+        try:
+            if outcome is not None and outcome.model is not None:
+                released = await self._world.release(outcome)
+                self._world.say(f"{pupil.name}: {released} is released, to be proven beside the model that looks now")
+        except (FoveateError, OSError) as error:
+            _log.warning("%s: %s", pupil.name, error)
+            return
+        model = None if outcome is None else outcome.model
+        await pupil.keep(
+            msgspec.structs.replace(pupil.memory, unreleased=False, released=model or pupil.memory.released)
+        )

@@ -1,0 +1,42 @@
+"""How a camera's learning stands, in a value for the page and in words. Pure."""
+
+from edge_agent.status.snapshot import LearningStatus
+from foveate.learn.memory import LearnerMemory
+from foveate.learn.subject import Look
+from foveate.training.order import Progress, Way
+from pipeline.policies.enough import Enough
+
+
+def status_of(
+    look: Look, lessons: int, found: Enough, memory: LearnerMemory, training: Progress | None, waits_for: str
+) -> LearningStatus:
+    """The status; ``waits_for`` says why no training is under way."""
+    stage, words = _stage(look, found, training, waits_for)
+    return LearningStatus(
+        stage=stage,
+        in_words=words,
+        lessons=lessons,
+        way=_way(found, memory),
+        progress=None if training is None else training.done,
+        left_s=None if training is None else training.left_s,
+        current=look.current,
+        candidate=look.candidate,
+        agreement=look.agreement,
+        last=memory.in_words,
+    )
+
+
+def _stage(look: Look, found: Enough, training: Progress | None, waits_for: str) -> tuple[str, str]:
+    if training is not None:
+        return "training", training.doing
+    if look.candidate is not None:
+        return "proving", f"{look.stage}: {look.reason}" if look.reason else look.stage
+    if found.way == "wait":
+        return "collecting", found.reason
+    return ("learned" if look.own else "general"), waits_for
+
+
+def _way(found: Enough, memory: LearnerMemory) -> Way | None:
+    if memory.way is not None:
+        return memory.way
+    return None if found.way == "wait" else found.way
