@@ -30,6 +30,13 @@ class Pool:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
+class SpareThreads:
+    """Runs calls on the event loop's spare threads: files, and what else may take its time."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return await asyncio.to_thread(call)
+
+
 class Inline:
     """Runs the call at once, on the caller's thread; for tests on virtual time."""
 

@@ -7,9 +7,11 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
+from edge_agent.pools import Runner
 from edge_agent.releases.files import ModelFolder
 from pipeline.releases.manifest import Manifest
 from pipeline.timing import Clock
@@ -36,14 +38,16 @@ class Fetcher:
     A file is trusted when its hash is the signed one, wherever it came from.
     """
 
-    def __init__(self, folder: ModelFolder, open_session: Callable[[], Transport] | None, clock: Clock) -> None:
-        self._folder, self._open_session, self._clock = folder, open_session, clock
+    def __init__(
+        self, folder: ModelFolder, open_session: Callable[[], Transport] | None, runner: Runner, clock: Clock
+    ) -> None:
+        self._folder, self._open_session, self._runner, self._clock = folder, open_session, runner, clock
 
     async def fetch(self, manifest: Manifest) -> Path:
         """The release's file, verified. Raises FetchFailed, and OSError where it cannot be kept."""
-        if not await asyncio.to_thread(self._folder.has_model, manifest):
+        if not await self._runner.run(partial(self._folder.has_model, manifest)):
             data = await self._data(manifest)
-            await asyncio.to_thread(self._folder.keep_model, manifest, data)
+            await self._runner.run(partial(self._folder.keep_model, manifest, data))
         return self._folder.model_path(manifest)
 
     async def _data(self, manifest: Manifest) -> bytes:
@@ -59,9 +63,9 @@ class Fetcher:
             raise FetchFailed("; ".join([*faults, str(failed)])) from failed
 
     async def _over_http(self, url: str, manifest: Manifest) -> bytes:
-        stop, part = threading.Event(), await asyncio.to_thread(self._folder.part_path, manifest)
+        stop, part = threading.Event(), await self._runner.run(partial(self._folder.part_path, manifest))
         try:
-            return await asyncio.to_thread(download, url, manifest, part, self._clock, stop)
+            return await self._runner.run(partial(download, url, manifest, part, self._clock, stop))
         finally:
             stop.set()  # where this is cancelled, the thread ends at its next block
 

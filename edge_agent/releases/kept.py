@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 
+from edge_agent.pools import Runner
 from edge_agent.releases.files import ModelFolder, Seen, SlotState
 from edge_agent.releases.loading import Load
 from edge_agent.releases.slot import ModelSlot, SlotEvent, SlotEventKind, Staged
@@ -20,12 +22,14 @@ class KeptModels:
     folder, so that none is removed before it is in use.
     """
 
-    def __init__(self, folder: ModelFolder, slots: Sequence[ModelSlot], keys: TrustedKeys, load: Load) -> None:
+    def __init__(
+        self, folder: ModelFolder, slots: Sequence[ModelSlot], keys: TrustedKeys, load: Load, runner: Runner
+    ) -> None:
         self.folder, self.slots = folder, tuple(slots)
         self.seen: dict[str, Seen] = {}
         self.quiet = asyncio.Lock()
         self.faults = {"releases_unread": 0, "releases_unwritten": 0}
-        self._keys, self._load = keys, load
+        self._keys, self._load, self._runner = keys, load, runner
         self._loaded: dict[str, Staged | None] = {}
         self._changed: set[ModelSlot] = set()
         self._wake = asyncio.Event()
@@ -33,7 +37,7 @@ class KeptModels:
 
     async def recall(self) -> None:
         """Give the slots what they held; before the cameras start. What cannot be used is told and left out."""
-        seen = await asyncio.to_thread(self.folder.seen)
+        seen = await self._runner.run(self.folder.seen)
         if isinstance(seen, str):
             self._unread(f"which releases were seen is not known: {seen}")
         else:
@@ -58,7 +62,7 @@ class KeptModels:
         while self._changed:
             slot = self._changed.pop()
             try:
-                await asyncio.to_thread(self.folder.write_state, slot.camera, SlotState.of(slot))
+                await self._runner.run(partial(self.folder.write_state, slot.camera, SlotState.of(slot)))
             except OSError as error:
                 self._changed.add(slot)  # for the next time; what the disk still names stays there
                 self._unwritten(error)
@@ -68,11 +72,11 @@ class KeptModels:
     async def note_seen(self, name: str, seen: Seen) -> None:
         """Note the newest release of a name. Raises OSError, and then nothing is noted."""
         newer = {**self.seen, name: seen}
-        await asyncio.to_thread(self.folder.write_seen, newer)
+        await self._runner.run(partial(self.folder.write_seen, newer))
         self.seen = newer
 
     async def _recall(self, slot: ModelSlot) -> None:
-        state = await asyncio.to_thread(self.folder.state, slot.camera)
+        state = await self._runner.run(partial(self.folder.state, slot.camera))
         if isinstance(state, str):
             self._unread(f"camera {slot.camera} begins with {slot.general.title}: {state}")
             return
@@ -85,7 +89,7 @@ class KeptModels:
         """The model of a release; None where there is none, or where it cannot be used, which is told."""
         if digest and digest not in self._loaded:
             try:
-                self._loaded[digest] = await asyncio.to_thread(self._read, digest)
+                self._loaded[digest] = await self._runner.run(partial(self._read, digest))
             except (ReleaseRefused, ModelError, OSError) as error:
                 self._loaded[digest] = None
                 self._unread(f"camera {slot.camera} goes on without the release {digest[:12]}: {error}")
@@ -115,7 +119,7 @@ class KeptModels:
         async with self.quiet:
             used = {digest for slot in self.slots for digest in slot.releases}
             used |= {seen.digest for seen in self.seen.values()}
-            await asyncio.to_thread(self.folder.clean, used)
+            await self._runner.run(partial(self.folder.clean, used))
 
     def _unread(self, what: str) -> None:
         self.faults["releases_unread"] += 1

@@ -5,7 +5,9 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from edge_agent.pools import Runner
 from edge_agent.releases.fetch import Fetcher, FetchFailed
 from edge_agent.releases.files import Seen
 from edge_agent.releases.kept import KeptModels
@@ -41,18 +43,19 @@ class Receiver:
     it is refused with a sentence, which is logged, told to the slots it is about, and counted.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what taking in is made of
         self,
         settings: ReleaseSettings,
         groups: Mapping[str, str],
         kept: KeptModels,
         fetcher: Fetcher,
         load: Load,
+        runner: Runner,
         control: Transport,
         clock: Clock,
     ) -> None:
         self._settings, self._groups, self._kept = settings, groups, kept
-        self._fetcher, self._load, self._clock = fetcher, load, clock
+        self._fetcher, self._load, self._runner, self._clock = fetcher, load, runner, clock
         self._keys = TrustedKeys(settings.trusted_keys)
         self._heard: dict[str, bytes] = {}
         self._wanted: dict[str, _Wanted] = {}
@@ -62,7 +65,7 @@ class Receiver:
         self._staging: tuple[Release, asyncio.Task[None]] | None = None
         self.counters = {"releases_offered": 0, "releases_refused": 0, "releases_retried": 0}
         self.remark = ""
-        control.subscribe(topics.ANY_MODEL, self._hear, qos=1)
+        control.subscribe(topics.ANY_MODEL, self._hear)  # at QoS 1 brokers send 100 retained messages and no more
 
     def _hear(self, message: Message) -> None:
         known = message.topic in self._heard or len(self._heard) < MOST_NAMES
@@ -184,9 +187,9 @@ class Receiver:
         slots = self._slots(manifest)
         try:
             async with self._kept.quiet:
-                await asyncio.to_thread(self._kept.folder.keep_release, release)
+                await self._runner.run(partial(self._kept.folder.keep_release, release))
                 path = await self._fetcher.fetch(manifest)
-                detector = await asyncio.to_thread(self._load, path, manifest)
+                detector = await self._runner.run(partial(self._load, path, manifest))
         except (FetchFailed, OSError) as error:
             self._later(wanted, (error.strerror if isinstance(error, OSError) else None) or str(error))
             return

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edge_agent.pools import SpareThreads
 from edge_agent.releases.fetch import Fetcher
 from edge_agent.releases.files import ModelFolder
 from edge_agent.releases.kept import KeptModels
@@ -38,9 +39,10 @@ class ReleaseService:
         keys = TrustedKeys(settings.trusted_keys)
         if keys and state_dir is not None:
             folder, load = ModelFolder(state_dir / "models"), loader(settings.threads)
-            kept = KeptModels(folder, slots, keys, load)
-            fetcher = Fetcher(folder, open_session, clock)
-            self._parts = kept, Receiver(settings, groups, kept, fetcher, load, control, clock)
+            runner = SpareThreads()
+            kept = KeptModels(folder, slots, keys, load, runner)
+            fetcher = Fetcher(folder, open_session, runner, clock)
+            self._parts = kept, Receiver(settings, groups, kept, fetcher, load, runner, control, clock)
 
     @property
     def counters(self) -> dict[str, int]:

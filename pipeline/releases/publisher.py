@@ -28,7 +28,7 @@ class ReleasePublisher:
         self._held: dict[str, Manifest] = {}
         self._mine: dict[str, tuple[Release, bytes]] = {}
         self._births, self._told = asyncio.Event(), asyncio.Event()
-        transport.subscribe(topics.ANY_MODEL, self._hear, qos=1)
+        transport.subscribe(topics.ANY_MODEL, self._hear)  # at QoS 1 brokers send 100 retained messages and no more
         transport.on_connect(self._birth)
 
     async def last_sequence(self, name: str) -> int:

@@ -4,7 +4,6 @@ A public key is written as ``ed25519:`` and its 32 bytes in base64.
 """
 
 import base64
-import binascii
 import hashlib
 import os
 from collections.abc import Iterable
@@ -113,7 +112,7 @@ class TrustedKeys:
         data = bytes(envelope.manifest)
         try:
             key.verify(base64.b64decode(envelope.signature, validate=True), _CONTEXT + data)
-        except (InvalidSignature, binascii.Error, ValueError) as error:
+        except (InvalidSignature, ValueError) as error:
             raise ReleaseRefused("its signature is wrong: it was changed on the way, or is forged.") from error
         try:
             manifest = decode_manifest(data)
@@ -145,7 +144,7 @@ def public_bytes(text: str) -> bytes:
     """The 32 bytes of a public key. Raises ValueError where it is none."""
     try:
         data = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii's own among them
         data = b""
     if not text.startswith(_PREFIX) or len(data) != _KEY_BYTES:
         raise ValueError(f"{text[:80]!r} is no public key: it is ed25519: and 32 bytes in base64")
