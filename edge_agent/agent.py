@@ -73,6 +73,7 @@ class Agent:
             sure_score=settings.uplink.min_score,
             light=light,
             judging=settings.rollout,
+            lessons_dir=None if settings.state_dir is None else settings.state_dir / "lessons",
         )
         self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
         self._state = StateFiles(settings.state_dir, self.cameras)

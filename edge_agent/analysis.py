@@ -7,6 +7,7 @@ from edge_agent.candidates import Survey, as_candidates, survey
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
 from edge_agent.gain_lessons import audited
+from edge_agent.lessons.taking import Moment
 from edge_agent.questions import NO_WAY, Question
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
@@ -214,6 +215,7 @@ class Analysis:
     ) -> None:
         """Act on the decision: the edge's answer is final, or the cloud is asked."""
         context, frame = self._context, work.frame
+        self._teach(decision, work)
         if decision.kind == "none":
             shed = decision.wanted and decision.reason not in _NO_SECOND_LOOK
             context.left_alone = work if decision.reason in NO_WAY else None
@@ -229,6 +231,15 @@ class Analysis:
         timings = replace(timings, encode_ms=(context.tools.clock.now_s() - started_s) * 1000)
         if context.resolver.update(frame.key, reason=decision.reason, timings=timings):
             await self._ask(decision, work, drawn, settle_at_s)
+
+    def _teach(self, decision: OffloadDecision, work: Work) -> None:
+        """Let a camera that learns take the frame in."""
+        context, frame = self._context, work.frame
+        if context.taking is not None:
+            pending = context.resolver.get(frame.key)
+            edge = (pending.edge_model if pending is not None else None) or context.small_model()[1]
+            moment = Moment(frame, work.region, work.gated.motion, work.scene_s, edge)
+            context.taking.decided(moment, decision.kind)
 
     async def _draw(self, decision: OffloadDecision, work: Work) -> tuple[Layout, bytes]:
         context = self._context

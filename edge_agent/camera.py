@@ -18,6 +18,8 @@ from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
+from edge_agent.lessons.stages import lesson_stages
+from edge_agent.lessons.taking import Taught, new_taking
 from edge_agent.levers import Levers
 from edge_agent.memory import Memory
 from edge_agent.output import Output
@@ -50,6 +52,7 @@ class Camera:
         self.ended: Ended | None = None
         self.slot = ModelSlot(settings.name, Staged(tools.detector), settings.objects)
         self.rollout = new_rollout(self.slot, settings, tools, patient=not source.live)
+        self.taking = new_taking(settings, tools.lessons_dir, tools.sure_score, stills=source.stills)
         self._begin(tools)
         tools.uplink.register(settings.name, self, weight=settings.weight, patient=not source.live)
 
@@ -71,6 +74,7 @@ class Camera:
             gain_lessons=GainLessons(settings.gain, settings.offload.audit_share),
             arms=CropArms(settings),
             sights=Sights(self.rollout, tools.pools.model, settings, tools.clock),
+            taking=self.taking,
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)
@@ -147,12 +151,15 @@ class Camera:
                 catching_up = stages.create_task(CatchUp(self._context, analysis).run(), name=f"{self.name}/catch_up")
                 trying = stages.create_task(ArmTrials(self._context).run(), name=f"{self.name}/arm_trials")
                 proving = stages.create_task(Shadow(self._context).run(), name=f"{self.name}/shadow")
+                teaching = [stages.create_task(stage) for stage in lesson_stages(self._context)]
                 stages.create_task(Output(self._context).run(), name=f"{self.name}/output")
                 ended = await Intake(self._context, self.source, self.work).run()
                 self._context.captured_all = True
                 catching_up.cancel()
                 trying.cancel()
                 proving.cancel()
+                for stage in teaching:
+                    stage.cancel()
                 await self.work.close()
                 self._context.changed.set()
         finally:
@@ -182,8 +189,9 @@ class Camera:
         if answer.question.kind == "frame" and context.sights.waits_for(key):
             context.sights.heard(key, self._seen(answer))
         if answer.question.trial:
-            context.arms.answered(key, self._sure(self._seen(answer)))
+            self._tried(answer)
             return
+        self._teach(key, answer)
         pending = context.resolver.get(key)
         if pending is None:
             self._late(answer)
@@ -192,6 +200,24 @@ class Camera:
         known = with_answer(pending, answer)
         context.resolver.update(key, timings=known.timings, cloud_model=known.cloud_model)
         context.settle(key, known.origin, pending.reason)
+
+    def _tried(self, answer: Answer) -> None:
+        """Take in an answer that no frame waits for: it is there to be learned from."""
+        context, question = self._context, answer.question
+        about = self.taking.about(question.key) if self.taking is not None else None
+        if about is None:
+            context.arms.answered(question.key, self._sure(self._seen(answer)))
+            return
+        self._teach(about, answer)
+        published = context.recent.useful(about, context.tools.clock.now_s(), patient=context.patient)
+        if published is not None:
+            self._correct(replace(answer, question=replace(question, key=about)), published.pending)
+
+    def _teach(self, key: FrameKey, answer: Answer) -> None:
+        """Keep the answer to a whole frame for the frame's lesson."""
+        if self.taking is not None and answer.question.kind == "frame":
+            reply = answer.reply
+            self.taking.answered(key, Taught(self._all_seen(answer), f"{reply.model}@{reply.model_version}"))
 
     def _late(self, answer: Answer) -> None:
         """Correct the tracks, unless the answer is too old, and have the result revised where that is wanted."""
@@ -235,10 +261,15 @@ class Camera:
 
     def _seen(self, answer: Answer) -> Detections:
         """What the cloud saw of the camera's objects, in frame pixels."""
+        return self._context.wanted(self._all_seen(answer))
+
+    @staticmethod
+    def _all_seen(answer: Answer) -> Detections:
+        """What the cloud saw, in frame pixels."""
         question = answer.question
         parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
         looked_at = regions_xyxy(Layout(Size(question.frame_width, question.frame_height), question.crops))
-        return self._context.wanted(merge_crops(parts, looked_at))
+        return merge_crops(parts, looked_at)
 
     def _sure(self, cloud: Detections) -> Detections:
         return cloud.select(cloud.score >= self._context.tools.sure_score)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from edge_agent.arms import CropArms, Trial
@@ -10,6 +11,7 @@ from edge_agent.board import Board
 from edge_agent.frame_work import wanted
 from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate, Gated
+from edge_agent.lessons.taking import Taking
 from edge_agent.levers import Levers
 from edge_agent.pools import Pools
 from edge_agent.region_of_interest import RegionOfInterest
@@ -63,6 +65,8 @@ class Tools:
     """How a release is judged."""
     light: Detector | None = None
     """The lighter small model, for cameras whose budgets ask for it."""
+    lessons_dir: Path | None = None
+    """Where lessons are kept, a folder for each camera; None where nothing is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +109,8 @@ class Context:
     gain_lessons: GainLessons
     arms: CropArms
     sights: Sights
+    taking: Taking | None = None
+    """What it takes in to learn from; None where it does not learn."""
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)

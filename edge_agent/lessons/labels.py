@@ -5,7 +5,7 @@ it from what is really there. What they cannot tell is ignored: neither object n
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,8 +58,8 @@ def clean(at: Entry, around: Sequence[Entry], answer: Detections, size: Size, se
     and ``around`` are the steps before and after.
     """
     looks = [e for e in around if e.seq != at.seq and e.looked and abs(e.at_s - at.at_s) <= settings.reach_s]
-    tracks = _Tracks(looks, at.at_s, settings)
-    sure = _tracked(answer.select(answer.score >= settings.sure_score), at)
+    tracks = Sightings(looks, at.at_s, settings)
+    sure = _tracked(answer.select(answer.score >= settings.sure_score), at, settings.same_iou)
     doubtful = np.array([tracks.contradict(sure, row) for row in range(len(sure))], bool)
     faint = answer.select((answer.score >= settings.faint_score) & (answer.score < settings.sure_score))
     backed, unclear = _backed(faint, sure, tracks, settings)
@@ -67,11 +67,11 @@ def clean(at: Entry, around: Sequence[Entry], answer: Detections, size: Size, se
     missed, unknown = _missed(known, tracks, settings)
     disputed = _disputed(missed, sure, settings.same_iou)
     ignored = [sure.xyxy[doubtful], unclear, unknown, missed.xyxy[disputed]]
-    return _inside(Detections.concat([known, missed.select(~disputed)]), np.concatenate(ignored), size)
+    return cut(Detections.concat([known, missed.select(~disputed)]), np.concatenate(ignored), size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Hit:
+class Hit:
     """A detection of a track by the larger model; ``box`` (4,) ``xyxy``."""
 
     at_s: float
@@ -80,20 +80,20 @@ class _Hit:
     label: str
 
 
-class _Tracks:
+class Sightings:
     """Where tracks were found before and after ``at_s``: by the larger model, and by anybody."""
 
     def __init__(self, looks: Sequence[Entry], at_s: float, settings: CleaningSettings) -> None:
         self.at_s, self._settings = at_s, settings
         self._looked_at = [entry.seen.looked_at for entry in looks if len(entry.seen.looked_at)]
         self._seen: Counter[int] = Counter()
-        self.hits: dict[int, list[_Hit]] = {}
+        self.hits: dict[int, list[Hit]] = {}
         for entry in sorted(looks, key=lambda e: e.at_s):
             found, ids = entry.seen.detections, entry.after.track_of
             self._seen.update(set(ids[entry.seen.verdict != _DENIED].tolist()))
             own = (entry.seen.verdict == _CONFIRMED) & (found.source == Source.CLOUD.value) & (ids >= 0)
             for row in np.flatnonzero(own).tolist():
-                hit = _Hit(entry.at_s, found.xyxy[row], float(found.score[row]), str(found.label[row]))
+                hit = Hit(entry.at_s, found.xyxy[row], float(found.score[row]), str(found.label[row]))
                 self.hits.setdefault(int(ids[row]), []).append(hit)
 
     def _looks_at(self, box: NDArray[np.float32]) -> int:
@@ -119,16 +119,20 @@ class _Tracks:
         hits, settings = self.hits[track_id], self._settings
         return len(hits) >= max(settings.confirmations, settings.least_share * self._looks_at(hits[0].box))
 
-    def between(self, track_id: int) -> tuple[_Hit, _Hit] | None:
+    def between(self, track_id: int) -> tuple[Hit, Hit] | None:
         """The last hit before and the first one after, where there are both."""
         before = [hit for hit in self.hits[track_id] if hit.at_s < self.at_s]
         after = [hit for hit in self.hits[track_id] if hit.at_s >= self.at_s]
         return (before[-1], after[0]) if before and after else None
 
+    def nearest(self, track_id: int) -> tuple[Hit, Hit]:
+        """The two hits that tell most of where the track is, which may be one and the same."""
+        by_time = sorted(self.hits[track_id], key=lambda hit: abs(hit.at_s - self.at_s))
+        return self.between(track_id) or (by_time[0], by_time[:2][-1])
+
     def place(self, track_id: int) -> NDArray[np.float32]:
-        """Where the track must be (4,): on the line through the two hits that tell most of it, or where its one is."""
-        nearest = sorted(self.hits[track_id], key=lambda hit: abs(hit.at_s - self.at_s))
-        a, b = self.between(track_id) or (nearest[0], nearest[:2][-1])
+        """Where the track must be (4,): on the line through the nearest two hits, or where its only one is."""
+        a, b = self.nearest(track_id)
         if a.at_s == b.at_s:
             return a.box
         share = (self.at_s - a.at_s) / (b.at_s - a.at_s)
@@ -137,7 +141,7 @@ class _Tracks:
     def places(self, track_ids: Sequence[int]) -> Detections:
         """Where the tracks must be, with the less sure score of their nearest hits."""
         boxes = [self.place(track_id) for track_id in track_ids]
-        scores = [min(hit.score for hit in self.between(i) or self.hits[i][:1]) for i in track_ids]
+        scores = [min(hit.score for hit in self.nearest(i)) for i in track_ids]
         return Detections.of(boxes, scores, [self.hits[i][0].label for i in track_ids], Source.TRACK, list(track_ids))
 
 
@@ -149,19 +153,16 @@ def _reached(a: NDArray[np.float32], b: NDArray[np.float32], by_s: float) -> boo
     return bool(alike and far <= _HEIGHTS_PER_S * by_s * max(size_a[1], size_b[1]))
 
 
-def _tracked(sure: Detections, at: Entry) -> Detections:
+def _tracked(sure: Detections, at: Entry, same_iou: float) -> Detections:
     """The sure detections of a frame with the ids of their tracks."""
     seen, ids = at.seen.detections, np.full(len(sure), -1, np.int64)
-    if len(sure) and len(seen):
-        overlap = iou(sure.xyxy, seen.xyxy) * (sure.label[:, None] == seen.label)
-        best = overlap.argmax(axis=1)
-        same = overlap.max(axis=1) > 0.99  # what was observed is the answer itself
-        ids[same] = at.after.track_of[best[same]]
+    for row, column in _pairs(sure, seen, same_iou):
+        ids[row] = at.after.track_of[column]
     return Detections(sure.xyxy.copy(), sure.score.copy(), sure.label.copy(), sure.source.copy(), ids)
 
 
 def _backed(
-    faint: Detections, sure: Detections, tracks: _Tracks, settings: CleaningSettings
+    faint: Detections, sure: Detections, tracks: Sightings, settings: CleaningSettings
 ) -> tuple[Detections, BoxArray]:
     """The faint detections that confirmed tracks pass through, with these; and where (m, 4) the others are."""
     faint = faint.select(~_repeated(faint, sure, settings.same_iou))
@@ -169,18 +170,14 @@ def _backed(
     places = tracks.places(found)
     if not len(faint) or not len(places):
         return Detections.none(), faint.xyxy
-    ids, overlap = np.full(len(faint), -1, np.int64), _overlap(faint, places)
-    for flat in np.argsort(-overlap, axis=None, kind="stable"):
-        row, column = divmod(int(flat), len(places))
-        if overlap[row, column] < settings.same_iou:
-            break
-        if ids[row] < 0 and found[column] not in ids:
-            ids[row] = found[column]
+    ids = np.full(len(faint), -1, np.int64)
+    for row, column in _pairs(faint, places, settings.same_iou):
+        ids[row] = found[column]
     backed = Detections(faint.xyxy.copy(), faint.score.copy(), faint.label.copy(), faint.source.copy(), ids)
     return backed.select(ids >= 0), faint.xyxy[ids < 0]
 
 
-def _missed(known: Detections, tracks: _Tracks, settings: CleaningSettings) -> tuple[Detections, BoxArray]:
+def _missed(known: Detections, tracks: Sightings, settings: CleaningSettings) -> tuple[Detections, BoxArray]:
     """Tracks found before and after and not now: those that must be there, and where (m, 4) others may be."""
     ids = [i for i in tracks.hits if i not in known.track_id and tracks.between(i) is not None]
     places = tracks.places(ids)
@@ -198,6 +195,15 @@ def _disputed(missed: Detections, sure: Detections, same_iou: float) -> NDArray[
     return np.asarray(other.max(axis=1) >= same_iou)
 
 
+def _pairs(a: Detections, b: Detections, same_iou: float) -> Iterator[tuple[int, int]]:
+    """Rows of one object in a and b, one to one, best overlap first."""
+    overlap = _overlap(a, b)
+    while overlap.size and overlap.max() >= same_iou:
+        row, column = divmod(int(overlap.argmax()), len(b))
+        yield row, column
+        overlap[row], overlap[:, column] = 0.0, 0.0
+
+
 def _overlap(a: Detections, b: Detections) -> NDArray[np.float32]:
     """Intersection over union (n, m), 0 between two classes."""
     return np.asarray(iou(a.xyxy, b.xyxy) * (a.label[:, None] == b.label), np.float32)
@@ -208,7 +214,7 @@ def _repeated(a: Detections, b: Detections, same_iou: float) -> NDArray[np.bool_
     return np.asarray(_overlap(a, b).max(axis=1, initial=0.0) >= same_iou)
 
 
-def _inside(known: Detections, ignored: BoxArray, size: Size) -> Label:
+def cut(known: Detections, ignored: BoxArray, size: Size) -> Label:
     """Cut to the frame; what lies outside it is left out."""
-    cut, rest = known.with_boxes(clip(known.xyxy, size)), clip(ignored, size)
-    return Label(cut.select(area(cut.xyxy) > 1.0), rest[area(rest) > 1.0])
+    inside, rest = known.with_boxes(clip(known.xyxy, size)), clip(ignored, size)
+    return Label(inside.select(area(inside.xyxy) > 1.0), rest[area(rest) > 1.0])

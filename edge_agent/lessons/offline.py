@@ -10,7 +10,7 @@ import numpy as np
 from edge_agent.frame_work import wanted
 from edge_agent.lessons.labels import Label, clean
 from edge_agent.lessons.lesson import Lesson
-from edge_agent.lessons.picture import conditions, into_picture, lasting, shrink
+from edge_agent.lessons.picture import conditions, into_picture, lasting, not_counted, shrink
 from edge_agent.region_of_interest import RegionOfInterest, bind
 from edge_agent.settings import CameraSettings
 from edge_agent.tracking.history import Entry, Tracker
@@ -97,12 +97,6 @@ class _Replay:
             at = next(entry for entry in self._entries if entry.seq == done.seq)
             label = clean(at, list(self._entries), done.answer, done.size, self._cleaning)
             yield done, Label(label.known, np.concatenate([label.ignored, done.outside]))
-
-
-def not_counted(found: Detections, counted: Detections) -> BoxArray:
-    """Where (m, 4) objects are seen that do not count, as they lie under a mask: no background is learned there."""
-    kept = {tuple(box) for box in counted.xyxy.tolist()}
-    return found.xyxy[[tuple(box) not in kept for box in found.xyxy.tolist()]].reshape(-1, 4)
 
 
 def _lesson(

@@ -50,3 +50,9 @@ def lasting(known: Detections, epoch: int) -> Detections:
     """The detections with ids that no later run of the agent gives to another object."""
     ids = np.where(known.track_id >= 0, (np.int64(epoch) << 24) + (known.track_id & 0xFFFFFF), np.int64(-1))
     return Detections(known.xyxy.copy(), known.score.copy(), known.label.copy(), known.source.copy(), ids)
+
+
+def not_counted(found: Detections, counted: Detections) -> BoxArray:
+    """Where (m, 4) objects are seen that do not count, as they lie under a mask: no background is learned there."""
+    kept = {tuple(box) for box in counted.xyxy.tolist()}
+    return found.xyxy[[tuple(box) not in kept for box in found.xyxy.tolist()]].reshape(-1, 4)

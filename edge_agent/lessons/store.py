@@ -7,9 +7,10 @@ index does not know, as the power went, is read from the files.
 
 import logging
 import threading
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,18 @@ class Added:
 
     kept: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The lessons at one moment: in numbers, and when they were taken, in Unix seconds, rising."""
+
+    summary: LessonSummary = field(default_factory=LessonSummary)
+    taken_at_s: tuple[float, ...] = ()
+
+    def since(self, unix_s: float) -> int:
+        """How many of them were taken after a moment."""
+        return len(self.taken_at_s) - bisect_right(self.taken_at_s, unix_s)
 
 
 class LessonStore:
@@ -97,7 +110,14 @@ class LessonStore:
     def summary(self) -> LessonSummary:
         """The lessons in numbers."""
         with self._lock:
-            return summarise(self._known().values())
+            marks = list(self._known().values())
+        return summarise(marks)
+
+    def overview(self) -> "Overview":
+        """What is asked for most, as a value that is read without waiting for the disk."""
+        with self._lock:
+            marks = list(self._known().values())
+        return Overview(summarise(marks), tuple(sorted(mark.taken_at_s for mark in marks)))
 
     def __len__(self) -> int:
         with self._lock:

@@ -57,6 +57,11 @@ class Tracker:
         """The tracks after the newest analysed frame."""
         return self._tracks
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The analysed frames that are remembered, oldest first."""
+        return tuple(self._entries)
+
     def observe(self, seq: int, at_s: float, detections: Detections, *, looked: bool = True) -> Entry:
         """Take in what the small model saw on a frame newer than all before; a time that falls starts anew.
 

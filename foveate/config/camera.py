@@ -6,6 +6,7 @@ from pydantic import ConfigDict
 
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
+from edge_agent.lessons.settings import LessonSettings, Privacy
 from edge_agent.settings import CameraSettings, ImageSettings, Mode
 from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
@@ -29,6 +30,7 @@ _MOSAIC = MosaicSettings()
 _IMAGES = ImageSettings()
 _WAIT = WaitSettings()
 _STEERING = SteeringSettings()
+_LESSONS = LessonSettings()
 
 
 class ChangeKeys(Keys):
@@ -171,6 +173,33 @@ class WaitKeys(Keys):
     least_ms: float = key(_WAIT.least_ms, "And never shorter than this", ge=0, le=10_000)
 
 
+class LessonKeys(Keys):
+    """What a camera keeps to learn from: small pictures with the larger model's answers."""
+
+    enabled: bool = key(_LESSONS.enabled, "Keep lessons, in a folder of its own in `agent.state_dir`")
+    privacy: Privacy = key(
+        _LESSONS.privacy,
+        "Lessons never leave the machine that took them (site), or may (cloud); what was taken under site stays",
+    )
+    picture_width_px: int = key(_LESSONS.picture_width_px, "Largest width of their pictures", ge=32, le=1920)
+    picture_height_px: int = key(_LESSONS.picture_height_px, "Largest height of their pictures", ge=32, le=1080)
+    least_apart_s: float = key(_LESSONS.least_apart_s, "Least time between two lessons", ge=0, le=3600)
+    most_per_minute: float = key(
+        _LESSONS.most_per_minute,
+        "Whole frames asked about for lessons alone while the uplink is idle, at most; fewer once there are many"
+        " lessons; 0 for none",
+        ge=0,
+        le=600,
+    )
+    uplink_share: float = key(_LESSONS.uplink_share, "Share of the uplink budget that such frames may take", ge=0, le=1)
+    most_bytes: int = key(
+        _LESSONS.most_bytes,
+        "All that is kept; beyond it what is common in an hour and a light gives way",
+        ge=1_000_000,
+        le=1024**4,
+    )
+
+
 class CameraKeys(Keys):
     """What can be said of every camera, and in `defaults` for all of them."""
 
@@ -231,6 +260,7 @@ class CameraKeys(Keys):
     route: Literal["auto", "edge"] = key(
         _CAMERA.route, "The cloud may look first where the small model is slower than the whole way (auto), or never"
     )
+    lessons: LessonKeys = key(LessonKeys(), "What it keeps to learn from")
     budget: BudgetKeys = key(BudgetKeys(), "Latency budgets, alerts, and what is turned down when one is breached")
 
 

@@ -26,6 +26,10 @@ def cross_faults(configuration: Configuration) -> Iterator[Fault]:
         yield from _camera(("cameras", number), camera, margin_ms)
     if configuration.models.edge_light is None:
         yield from _light_model(configuration)
+    if configuration.learn.enabled and configuration.agent.state_dir is None:
+        yield Fault(("learn", "enabled"), "is true, but there is no folder for what is learned", "add agent.state_dir")
+    if configuration.agent.state_dir is None:
+        yield from _lessons(configuration)
 
 
 def _repeated(names: list[str], *loc: str) -> Iterator[Fault]:
@@ -133,6 +137,15 @@ def _light_model(configuration: Configuration) -> Iterator[Fault]:
                     "names light_model, but there is none",
                     "add models.edge_light",
                 )
+
+
+def _lessons(configuration: Configuration) -> Iterator[Fault]:
+    cameras = [(("cameras", number), camera) for number, camera in enumerate(configuration.cameras)]
+    for loc, camera in [(("defaults",), configuration.defaults), *cameras]:
+        if camera.lessons.enabled:
+            yield Fault(
+                (*loc, "lessons", "enabled"), "is true, but there is no folder to keep them", "add agent.state_dir"
+            )
 
 
 def _mosaic(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:

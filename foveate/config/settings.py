@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from cloud_worker.settings import ServedModel, WorkerSettings, default_worker_id
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
+from edge_agent.lessons.settings import LessonSettings
 from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.settings import AgentSettings, CameraSettings, ImageSettings, UplinkSettings
 from edge_agent.status.access import AccessSettings
@@ -24,6 +25,7 @@ from foveate.config.document import Document
 from foveate.config.fields import Keys, read_secret
 from foveate.config.load import Overrides, configure
 from foveate.config.models import CloudModelKeys, Configuration
+from foveate.learn.settings import LearnSettings
 from foveate.plan import EdgeModel, EmbeddedBrokerSettings, NetworkSettings, Plan, WebSettings
 from pipeline.errors import ConfigError
 from pipeline.mosaic import MosaicSettings
@@ -65,6 +67,7 @@ def plan(configuration: Configuration) -> Plan:
         edge_light=_settings(EdgeModel, light) if (light := configuration.models.edge_light) else None,
         web=web_settings(configuration),
         network=network_settings(configuration),
+        learn=_settings(LearnSettings, configuration.learn),
         models_dir=configuration.models.dir,
     )
 
@@ -156,6 +159,7 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         steering=_settings(SteeringSettings, camera.steering),
         wait=_settings(WaitSettings, camera.wait),
         budget=budget_settings(camera.budget),
+        lessons=_settings(LessonSettings, camera.lessons),
     )
     return settings if camera.calibration is None else calibrated(settings, _calibration(camera.calibration))
 
