@@ -6,6 +6,7 @@ from pathlib import Path
 from cloud_worker.settings import WorkerSettings
 from edge_agent.settings import AgentSettings
 from edge_agent.status.access import AccessSettings
+from foveate.learn.settings import LearnSettings
 from pipeline.transport.settings import MqttSettings
 
 
@@ -64,6 +65,7 @@ class Plan:
     web: WebSettings = field(default_factory=WebSettings)
     network: NetworkSettings | None = None
     models_dir: Path | None = None
+    learn: LearnSettings = field(default_factory=LearnSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from foveate.config.fields import (
     key,
     one_of,
 )
+from foveate.learn.settings import LearnSettings
 from foveate.plan import LIGHT_SIZE, EdgeModel, EmbeddedBrokerSettings, WebSettings
 from pipeline.detectors.execution import PROVIDERS
 from pipeline.policies.admission import ADMISSION_KINDS
@@ -36,6 +37,7 @@ _WORKER = WorkerSettings((_CLOUD_MODEL,), worker="")
 _EMBEDDED = EmbeddedBrokerSettings()
 _TLS = TlsSettings()
 _WEB = WebSettings()
+_LEARN = LearnSettings()
 
 
 class AgentKeys(Keys):
@@ -209,6 +211,22 @@ class WorkerKeys(Keys):
     )
 
 
+class LearnKeys(Keys):
+    """How cameras get models of their own, learned from their lessons; needs the extra `train`."""
+
+    enabled: bool = key(_LEARN.enabled, "Whether the cameras that keep lessons learn from them")
+    way: Literal["auto", "own", "adapt"] = key(
+        _LEARN.way, "A small network of the camera's own, the general model adapted, or as the lessons allow (auto)"
+    )
+    threads: int = key(_LEARN.threads, "Threads of a training, at low priority", ge=1, le=256)
+    time_limit_s: float = key(_LEARN.time_limit_s, "How long the training of one way may take", ge=10, le=86_400)
+    retrain_hours: float = key(_LEARN.retrain_hours, "A camera learns again after this", gt=0, le=8760)
+    growth: float = key(_LEARN.growth, "And earlier with so many times the lessons of the last time", gt=1, le=1000)
+    most_ms: float | None = key(
+        _LEARN.most_ms, "A look may take so long on one thread, at most; null: as fast as it gets", gt=0
+    )
+
+
 class NetworkKeys(Keys):
     """A modelled network between the agent and its broker, to try things out; see `foveate run --network`."""
 
@@ -240,6 +258,7 @@ class Configuration(Keys):
     models: ModelsKeys = key(ModelsKeys(), "The models")
     worker: WorkerKeys = key(WorkerKeys(), "The worker")
     web: WebKeys = key(WebKeys(), "The status page")
+    learn: LearnKeys = key(LearnKeys(), "Models of the cameras' own")
     network: NetworkKeys = key(NetworkKeys(), "A modelled network to the broker")
     defaults: CameraKeys = key(CameraKeys(), "Keys for all cameras; a camera's own go first")
     cameras: tuple[CameraEntry, ...] = key((), "The cameras", max_length=1000)

@@ -66,8 +66,8 @@ class Pupil:
     async def survey(self) -> tuple[Learner, str]:
         """Look at the lessons and the camera anew; and why it is to learn again, where that is news."""
         subject, now_s = self.subject, self.now_s
-        look, self._summary = subject.look(), await subject.summary()
-        self._enough = enough(self._summary)
+        look, overview = subject.look(), subject.overview()
+        self._summary, self._enough = overview.summary, enough(overview.summary)
         news = ""
         if look.drifted != self.memory.drift_seen:
             await self.keep(self.memory.noticed(drifted=look.drifted, now_s=now_s))
@@ -79,7 +79,7 @@ class Pupil:
             missing=self._enough.reason if self._enough.way == "wait" else "",
             last=self.memory.last,
             drifted_at_s=drifted_at_s,
-            since_drift=0 if drifted_at_s is None else await subject.lessons_since(drifted_at_s),
+            since_drift=0 if drifted_at_s is None else overview.since(drifted_at_s),
             on_trial=look.candidate is not None,
             to_win=_to_win(look),
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.policies.enough import LessonSummary
+from edge_agent.lessons.store import Overview
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,8 @@ class Subject(Protocol):
         """The score from which it publishes a detection."""
         ...
 
-    async def summary(self) -> LessonSummary:
-        """What its lessons hold, counted anew."""
-        ...
-
-    async def lessons_since(self, unix_s: float) -> int:
-        """How many of its lessons were taken after a moment."""
+    def overview(self) -> Overview:
+        """What its lessons hold, as it was counted last."""
         ...
 
     def look(self) -> Look:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from edge_agent.lessons.store import Overview
 from edge_agent.status.snapshot import LearningStatus
 from foveate.learn.folders import CameraFolders
 from foveate.learn.pupils import Terms
@@ -42,11 +43,9 @@ class Yard:
     since: int = 0
     now: Look = field(default_factory=lambda: Look("general@1", own=False, analysed_fps=5.0, agreement=0.8))
 
-    async def summary(self) -> LessonSummary:
-        return LessonSummary(lessons=self.lessons, watched_s=900.0, hours=(9,), labels={"person": self.seen})
-
-    async def lessons_since(self, unix_s: float) -> int:
-        return self.since
+    def overview(self) -> Overview:
+        summary = LessonSummary(lessons=self.lessons, watched_s=900.0, hours=(9,), labels={"person": self.seen})
+        return Overview(summary, (1e12,) * self.since)
 
     def look(self) -> Look:
         return self.now
