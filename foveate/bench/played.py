@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from foveate.bench.report_page.records import FrameRecord, Scores
 from foveate.bench.streaming import Shown, State, newest_in_time, states
-from foveate.bench.virtual import PUBLISH_OVERHEAD_BYTES, SOCKET_OVERHEAD, VirtualRun
+from foveate.bench.virtual import VirtualRun
+from foveate.bench.virtual_parts import PUBLISH_OVERHEAD_BYTES, SOCKET_OVERHEAD
 from foveate.models.scoring import Truth
 from pipeline.geometry import BoxArray
 from pipeline.metrics.matching import score_frame

@@ -7,43 +7,33 @@ loop itself needs (tracking, decisions, messages: about 2 ms per analysed frame)
 """
 
 import asyncio
-import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, TypeVar
 
 from cloud_worker.service import Runners, WorkerService, WorkerStatistics
 from cloud_worker.settings import WorkerSettings
 from edge_agent.agent import Agent, Links
-from edge_agent.capture.base import Captured, CaptureEvent, Ended, StateChange
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.gate import Gated
 from edge_agent.pools import Pools
-from edge_agent.publish import RecordWriter
+from edge_agent.releases.slot import Staged
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
-from foveate.bench.playlist import Playlist, shown
+from foveate.bench.playlist import Playlist
 from foveate.bench.service_times import ServiceTimes
+from foveate.bench.virtual_parts import Counted, Kept, Remembering, Show, Slots, Timed
 from foveate.config.settings import for_sources, plan
-from pipeline.detections import Detections
 from pipeline.detectors.base import Detector
-from pipeline.frames import Image
 from pipeline.network.profiles import Profile
-from pipeline.results import CameraState, Result
+from pipeline.results import Result
 from pipeline.timing import LoopClock, run_virtual
-from pipeline.transport.base import Outgoing, PublishStatus, Transport
+from pipeline.transport.base import Transport
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.transport.shaped import ShapedTransport
 
-T = TypeVar("T")
 CAMERA = "camera"
 STARTED = datetime.fromtimestamp(0, UTC)
 """Frames are named after the moment at which an agent began, and by their names some are drawn to be learned from."""
-SOCKET_OVERHEAD = 40 / 1460
-"""TCP and IP headers per byte of payload."""
-PUBLISH_OVERHEAD_BYTES = 120
-"""Of one request's MQTT packet beyond its payload: topics, correlation data, trace."""
 
 
 def default_camera(playlist: Playlist, deadline_ms: float | None = None) -> CameraSettings:
@@ -81,11 +71,15 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Models:
-    """The two models and what they take. Answers are remembered, so that a second run need not compute them again."""
+    """The two models and what they take. Answers are remembered, so that a second run need not compute them again.
+
+    ``own`` is the camera's own model, already promoted; the small model's time is then its.
+    """
 
     small: Detector
     large: Detector
     times: ServiceTimes
+    own: Staged | None = None
 
     @classmethod
     def remembering(cls, small: Detector, large: Detector, times: ServiceTimes) -> "Models":
@@ -96,7 +90,8 @@ class Models:
 class VirtualRun:
     """What came of a run. ``captured_s`` when each frame was captured and ``started_s`` when the first one was.
 
-    ``uplink_bytes`` are those of the pictures' session at the socket: payload, MQTT and TCP/IP headers.
+    ``uplink_bytes`` are those of the pictures' session at the socket: payload, MQTT and TCP/IP headers; ``sent`` are
+    its messages, each with its moment and bytes.
     """
 
     results: tuple[Result, ...]
@@ -105,6 +100,7 @@ class VirtualRun:
     counters: dict[str, int]
     worker: WorkerStatistics
     duration_s: float
+    sent: tuple[tuple[float, int], ...]
 
     @property
     def record(self) -> dict[int, Result]:
@@ -113,112 +109,6 @@ class VirtualRun:
         for result in self.results:
             first.setdefault(result.seq, result)
         return first
-
-
-class Remembering:
-    """A detector that never looks at the same picture twice."""
-
-    def __init__(self, inner: Detector) -> None:
-        self._inner = inner
-        self._known: dict[tuple[bytes, float], Detections] = {}
-        self.name, self.version, self.labels = inner.name, inner.version, inner.labels
-
-    def detect(self, images: Sequence[Image], min_score: float) -> list[Detections]:
-        return [self._one(image, min_score) for image in images]
-
-    def _one(self, image: Image, min_score: float) -> Detections:
-        key = hashlib.blake2b(image.tobytes(), digest_size=16).digest(), min_score
-        if key not in self._known:
-            self._known[key] = self._inner.detect([image], min_score)[0]
-        return self._known[key]
-
-
-class _Timed:
-    """A worker's model whose runs know how long they would have taken."""
-
-    def __init__(self, inner: Detector, times: ServiceTimes, rng: Random) -> None:
-        self._inner, self._times, self._rng = inner, times, rng
-        self.name, self.version, self.labels = inner.name, inner.version, inner.labels
-        self.last_s = 0.0
-
-    def detect(self, images: Sequence[Image], min_score: float) -> list[Detections]:
-        self.last_s = sum(self._times.cloud_s(image.shape[0] * image.shape[1], self._rng) for image in images)
-        return self._inner.detect(images, min_score)
-
-
-class _Slots:
-    """A pool of virtual threads: a call is instant, then its thread is taken for as long as it would have needed."""
-
-    def __init__(self, slots: int, duration_s: Callable[[Any], float]) -> None:
-        self._free, self._duration_s = asyncio.Semaphore(slots), duration_s
-
-    async def run(self, call: Callable[[], T]) -> T:
-        async with self._free:
-            result = call()
-            await asyncio.sleep(self._duration_s(result))
-            return result
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-class _Show:
-    """A camera that shows a playlist in real time."""
-
-    def __init__(self, playlist: Playlist) -> None:
-        self._playlist = playlist
-        self.live, self.stills = True, False
-        self.total_frames: int | None = None
-        self.process_ids: tuple[int, ...] = ()
-        self.captured_s: dict[int, float] = {}
-
-    async def events(self) -> AsyncIterator[CaptureEvent]:
-        loop = asyncio.get_running_loop()
-        first_s = loop.time()
-        yield StateChange(CameraState.LIVE, "pictures arrive")
-        for seq, (at_s, image) in enumerate(shown(self._playlist)):
-            await asyncio.sleep(max(0.0, first_s + at_s - loop.time()))
-            self.captured_s[seq] = first_s + at_s
-            image.setflags(write=False)
-            yield Captured(image, seq, first_s + at_s, at_s * 1000)
-        yield Ended(CameraState.FINISHED, "the playlist is over")
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-
-class _Kept(RecordWriter):
-    """Keeps results in memory."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: None)
-        self.results: list[Result] = []
-
-    def add(self, result: Result) -> None:
-        self.results.append(result)
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
-
-
-class _Counted:
-    """A session that counts what it sends."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self.sent_bytes = 0
-        self.subscribe, self.on_connect, self.run = inner.subscribe, inner.on_connect, inner.run
-        self.wait_connected = inner.wait_connected
-
-    @property
-    def state(self) -> Any:
-        return self._inner.state
-
-    async def publish(self, outgoing: Outgoing) -> PublishStatus:
-        status = await self._inner.publish(outgoing)
-        if status is PublishStatus.SENT:
-            self.sent_bytes += round((len(outgoing.payload) + PUBLISH_OVERHEAD_BYTES) * (1 + SOCKET_OVERHEAD))
-        return status
 
 
 def play(scenario: Scenario, models: Models) -> VirtualRun:
@@ -232,12 +122,12 @@ class _Stage:
     def __init__(self, scenario: Scenario, models: Models) -> None:
         self._scenario, self._models = scenario, models
         self._rng = Random(scenario.seed)
-        self._hub, self._record, self._show = MemoryHub(), _Kept(), _Show(scenario.playlist)
+        self._hub, self._record, self._show = MemoryHub(), Kept(), Show(scenario.playlist)
 
     async def run(self) -> VirtualRun:
         scenario, clock = self._scenario, LoopClock()
         bulk, control = self._sessions()
-        counted = _Counted(bulk)
+        counted = Counted(bulk)
         worker = self._worker()
         agent = Agent(
             AgentSettings("agent", (scenario.camera,), scenario.uplink),
@@ -249,6 +139,9 @@ class _Stage:
             self._record,
             started=STARTED,
         )
+        if self._models.own is not None:
+            for camera in agent.cameras:
+                camera.slot.restore(None, self._models.own, None, None)
         serving = asyncio.create_task(worker.run(), name="worker")
         started_s = clock.now_s()
         try:
@@ -260,7 +153,13 @@ class _Stage:
         serving.result()
         results = tuple(self._record.results)
         return VirtualRun(
-            results, self._show.captured_s, counted.sent_bytes, agent.counters(), statistics, clock.now_s() - started_s
+            results,
+            self._show.captured_s,
+            counted.sent_bytes,
+            agent.counters(),
+            statistics,
+            clock.now_s() - started_s,
+            tuple(counted.sent),
         )
 
     def _sessions(self) -> tuple[Transport, Transport]:
@@ -274,9 +173,9 @@ class _Stage:
 
     def _worker(self) -> WorkerService:
         settings, rng = self._scenario.worker, Random(self._scenario.seed + 1)
-        model = _Timed(self._models.large, self._models.times, rng)
+        model = Timed(self._models.large, self._models.times, rng)
         decode = self._models.times.decode
-        runners = Runners(_Slots(1, lambda _: model.last_s), _Slots(1, lambda _: decode.draw_s(rng)))
+        runners = Runners(Slots(1, lambda _: model.last_s), Slots(1, lambda _: decode.draw_s(rng)))
         session = MemoryTransport(self._hub, name="worker")
         return WorkerService(settings, {settings.models[0].name: model}, session, LoopClock(), runners)
 
@@ -287,4 +186,4 @@ class _Stage:
             """By what comes out: the gate's verdict, or a picture drawn and encoded."""
             return (times.gate if isinstance(result, Gated) else times.draw).draw_s(rng)
 
-        return Pools(_Slots(2, of_picture), _Slots(1, lambda _: times.edge.draw_s(rng)))
+        return Pools(Slots(2, of_picture), Slots(1, lambda _: times.edge.draw_s(rng)))

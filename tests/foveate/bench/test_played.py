@@ -76,4 +76,4 @@ def empty_worker() -> VirtualRun:
 
     nothing = WorkerStatistics(0, 0, 0, {}, {}, {}, {}, 0)
     results = (result(0, [(0, 0, 10, 10)], origin="edge"), result(1, [(0, 0, 10, 10)], origin="carried"))
-    return VirtualRun(results, {0: 100.0, 1: 100.1}, socket_bytes(1000), {}, nothing, 1.0)
+    return VirtualRun(results, {0: 100.0, 1: 100.1}, socket_bytes(1000), {}, nothing, 1.0, ())

@@ -9,7 +9,8 @@ import pytest
 from foveate.bench import network_runs
 from foveate.bench.network_runs import BACK_S, p99_ms, recovery_ms, run_details, run_over, streaming_f1
 from foveate.bench.playlist import Clip, Part, Playlist, shown
-from foveate.bench.virtual import Models, Remembering, Scenario, VirtualRun, default_camera, play
+from foveate.bench.virtual import Models, Scenario, VirtualRun, default_camera, play
+from foveate.bench.virtual_parts import Remembering
 from pipeline.network.profiles import profile
 from pipeline.results import Models as ResultModels
 from pipeline.results import Origin, Timings
@@ -85,7 +86,7 @@ def run_with(*cloud_at_s: tuple[int, float], captured_s: dict[int, float]) -> Vi
     for seq, at_s in cloud_at_s:
         timings = Timings(total=(at_s - captured_s[seq]) * 1000)
         results.append(result(seq, origin="fused", timings_ms=timings, models=ResultModels("small@1", "large@1")))
-    return VirtualRun(tuple(results), captured_s, 0, {}, None, 60.0)  # type: ignore[arg-type] # not looked at
+    return VirtualRun(tuple(results), captured_s, 0, {}, None, 60.0, ())  # type: ignore[arg-type] # not looked at
 
 
 def test_recovery_counts_from_the_links_return_and_no_answer_of_before_the_outage_counts() -> None:
