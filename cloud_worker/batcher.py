@@ -2,20 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cloud_worker.batch_tally import BatchTally
 from cloud_worker.forecast import Forecast
 from cloud_worker.jobs import Job
 from cloud_worker.model_runner import Models
+from cloud_worker.outcomes import GAVE_WAY, Answered, Deliver, Outcome, Refused, given_up
 from cloud_worker.queue import ReadyGroup, RequestQueue
 from cloud_worker.replies import Durations
 from cloud_worker.warm_up import RunTime
-from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
-from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
+from pipeline.policies.admission import Admission, AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
 from pipeline.policies.batch import BatchPolicy, BatchView, Wait
 from pipeline.policies.batch_latency import ArrivalGaps
 from pipeline.policies.schedule import Drop, DropReason, Service
@@ -27,26 +27,6 @@ SHORTEST_SLEEP_S = 1e-4
 HUNG_S = 10.0
 HUNG_TIMES = 20.0
 """A run of the model that takes longer than this, and than so many times its predicted time, hangs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The model's detections in pixels of the sent picture, and the size of the batch they came from."""
-
-    found: Detections
-    batch_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """No answer, and why."""
-
-    refusal: Refusal
-    detail: str
-
-
-Outcome = Answered | Refused
-Deliver = Callable[[Job, Outcome, Durations], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +88,28 @@ class Batcher:
         service = self._service(now_s)
         prospect = self._queue.prospect(job, service, now_s)
         self._give_up((each for each in prospect.drops if each[1].reason is DropReason.HOPELESS), now_s)
-        run_s = self._forecast.latency.times(*job.kind, now_s).p90_s(1)
-        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, run_s)
-        verdict = self._policies.admission.decide(
-            load, self._policies.bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s
-        )
+        verdict, making_room = self._judge(job, prospect.ahead_s, (), now_s), ()
+        if isinstance(verdict, Refuse) and verdict.refusal is Refusal.QUEUE_FULL:
+            making_room = tuple(self._queue.room_for(job, self._policies.bounds))
+            verdict = self._judge(job, prospect.ahead_s, making_room, now_s)
         if isinstance(verdict, Refuse):
             return Refused(verdict.refusal, verdict.detail)
+        for gone in making_room:
+            if self._queue.remove(gone, now_s):
+                self._refuse(gone, GAVE_WAY)
         self._give_up(prospect.drops, now_s)
         self._queue.add(job)
         self._changed.set()
         return None
+
+    def _judge(self, job: Job, ahead_s: float, leaving: Sequence[Job], now_s: float) -> Admission:
+        """What admission says of a job, were those that leave gone."""
+        run_s = self._forecast.latency.times(*job.kind, now_s).p90_s(1)
+        held_bytes = self._queue.held_bytes - sum(each.held_bytes for each in leaving)
+        load = QueueLoad(len(self._queue) - len(leaving), held_bytes, ahead_s, run_s)
+        return self._policies.admission.decide(
+            load, self._policies.bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s
+        )
 
     def wake(self) -> None:
         """Something in the queue changed."""
@@ -251,7 +242,7 @@ class Batcher:
     def _give_up(self, drops: Iterable[tuple[Job, Drop]], now_s: float) -> None:
         for job, drop in drops:
             if self._queue.remove(job, now_s):
-                self._refuse(job, _refused(drop))
+                self._refuse(job, given_up(drop))
 
     def _refuse(self, job: Job, refused: Refused) -> None:
         waited_ms = self._since_ms(job)
@@ -263,10 +254,3 @@ class Batcher:
     def _service(self, now_s: float) -> Service:
         rest_s = 0.0 if self._run is None else max(self._run.expected_end_s - now_s, 0.0)
         return self._forecast.service(rest_s, now_s)
-
-
-def _refused(drop: Drop) -> Refused:
-    left_ms = drop.left_s * 1e3
-    if drop.reason is DropReason.HOPELESS:
-        return Refused(Refusal.EXPIRED, f"{left_ms:.1f} ms are left after the wait, too few to run")
-    return Refused(Refusal.INFEASIBLE, f"gave way with {left_ms:.1f} ms left: not all that waits can be in time")

@@ -12,16 +12,23 @@ from cloud_worker.threads import BlockingRunner
 
 class Decoder:
     """Calls ``ready`` after each picture that was put into the queue, ``spoilt`` for a job whose picture is damaged: it
-    is still queued, unless it has left meanwhile.
+    is still queued, unless it has left meanwhile. ``tidy`` is called before each choice, so that nothing is decoded
+    that nobody waits for any more.
     """
 
     def __init__(
-        self, queue: RequestQueue, runner: BlockingRunner, ready: Callable[[], None], spoilt: Callable[[Job], None]
+        self,
+        queue: RequestQueue,
+        runner: BlockingRunner,
+        ready: Callable[[], None],
+        spoilt: Callable[[Job], None],
+        tidy: Callable[[], None],
     ) -> None:
         self._queue = queue
         self._runner = runner
         self._ready = ready
         self._spoilt = spoilt
+        self._tidy = tidy
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
@@ -32,6 +39,7 @@ class Decoder:
         """Decode until cancelled."""
         while True:
             self._changed.clear()
+            self._tidy()
             job = self._queue.next_encoded()
             if job is None:
                 await self._changed.wait()

@@ -8,7 +8,9 @@ from itertools import takewhile
 from cloud_worker.jobs import Job
 from pipeline.frames import Image
 from pipeline.metrics.little import QueueFlow, QueueMeter
+from pipeline.policies.admission import AdmissionBounds
 from pipeline.policies.agenda import Agenda
+from pipeline.policies.room import Held, makes_room
 from pipeline.policies.schedule import Drop, Scheduling, Service, Ticket, WeightedEarliestDeadline
 
 
@@ -85,6 +87,13 @@ class RequestQueue:
         others = {drop.ticket.number: drop for drop in drops if drop is not own}
         ahead_s = self._ahead_s(ticket, others, service) if own is None else own.ahead_s
         return Prospect(ahead_s, tuple((self._entries[number].job, drop) for number, drop in others.items()))
+
+    def room_for(self, job: Job, bounds: AdmissionBounds) -> list[Job]:
+        """What gives way where the queue has no room for a job; nothing where it has no right to any, or needs none."""
+        entries = self._ordered()
+        held = [Held(entry.job.request.agent, entry.job.held_bytes) for entry in entries]
+        gone = makes_room(held, Held(job.request.agent, job.held_bytes), bounds)
+        return [entries[place].job for place in gone or ()]
 
     def next_encoded(self) -> Job | None:
         """The most urgent job that nobody decodes yet; it now counts as being decoded."""

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cloud_worker.announce import Announcer
-from cloud_worker.batcher import Answered, Batcher, Outcome, Policies, Refused
+from cloud_worker.batcher import Batcher, Policies
 from cloud_worker.decoder import Decoder
 from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
 from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.model_runner import ModelRunner
 from cloud_worker.outbox import Outbox
+from cloud_worker.outcomes import Answered, Outcome, Refused
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations, ReplyWriter, Sealed
 from cloud_worker.settings import WorkerSettings
@@ -94,7 +95,9 @@ class WorkerService:
         models = ModelRunner(detectors, self._runners.model)
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._deliver)
         self._batcher.warmed(prepared.run_times)
-        self._decoder = Decoder(self._queue, self._runners.decode, self._batcher.wake, self._spoilt)
+        self._decoder = Decoder(
+            self._queue, self._runners.decode, self._batcher.wake, self._spoilt, self._batcher.refuse_overdue
+        )
         self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s, clock)
         self._stop = asyncio.Event()
         self._hung = False

@@ -18,8 +18,9 @@ from statistics import median
 
 import numpy as np
 
-from cloud_worker.batcher import Answered, Batcher, Outcome, Policies
+from cloud_worker.batcher import Batcher, Policies
 from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.outcomes import Answered, Outcome
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations
 from pipeline.detections import Detections

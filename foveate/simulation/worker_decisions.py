@@ -1,6 +1,6 @@
 """The door through which the simulator calls a worker's decision code, as ``cloud_worker/batcher.py`` does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from cloud_worker.settings import WorkerSettings
 from foveate.simulation.questions import Question
 from pipeline.frames import Image
 from pipeline.geometry import Size
-from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds, QueueLoad, Refuse
+from pipeline.policies.admission import ADMISSION_KINDS, Admission, AdmissionBounds, QueueLoad, Refuse
 from pipeline.policies.batch import BATCH_KINDS, BatchView, Fire, Wait
 from pipeline.policies.batch_latency import ArrivalGaps
 from pipeline.policies.schedule import SCHEDULING_KINDS, Drop, DropReason
@@ -70,14 +70,22 @@ class WorkerDecisions:
         prospect = self._queue.prospect(job, self._forecast.service(free_s, now_s), now_s)
         hopeless = [each for each in prospect.drops if each[1].reason is DropReason.HOPELESS]
         gone = self._gone(hopeless, now_s)
-        run_s = self._forecast.latency.times(*job.kind, now_s).p90_s(1)
-        load = QueueLoad(len(self._queue), self._queue.held_bytes, prospect.ahead_s, run_s)
-        verdict = self._admission.decide(load, self._bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s)
+        verdict, making_room = self._judge(job, prospect.ahead_s, (), now_s), ()
+        if isinstance(verdict, Refuse) and verdict.refusal is Refusal.QUEUE_FULL:
+            making_room = tuple(self._queue.room_for(job, self._bounds))
+            verdict = self._judge(job, prospect.ahead_s, making_room, now_s)
         if isinstance(verdict, Refuse):
             return gone, verdict.refusal
+        gone += [(each, Refusal.QUEUE_FULL) for each in making_room if self._queue.remove(each, now_s)]
         gone += self._gone(prospect.drops, now_s)
         self._queue.add(job)
         return gone, None
+
+    def _judge(self, job: Job, ahead_s: float, leaving: Sequence[Job], now_s: float) -> Admission:
+        run_s = self._forecast.latency.times(*job.kind, now_s).p90_s(1)
+        held_bytes = self._queue.held_bytes - sum(each.held_bytes for each in leaving)
+        load = QueueLoad(len(self._queue) - len(leaving), held_bytes, ahead_s, run_s)
+        return self._admission.decide(load, self._bounds, job.held_bytes, deadline_s=job.deadline_s, now_s=now_s)
 
     def _gone(self, drops: Iterable[tuple[Job, Drop]], now_s: float) -> Refused:
         return [

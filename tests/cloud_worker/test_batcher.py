@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cloud_worker.batcher import Answered, Batcher, Outcome, Policies, Refused
+from cloud_worker.batcher import Batcher, Policies
 from cloud_worker.jobs import Job, ReplyAddress
+from cloud_worker.outcomes import Answered, Outcome, Refused
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations
 from pipeline.detections import Detections

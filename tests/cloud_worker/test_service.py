@@ -7,8 +7,10 @@ import random
 import pytest
 
 from cloud_worker.announce import offline
+from cloud_worker.model_runner import decode_jpeg
 from cloud_worker.warm_up import Prepared, RunTime
 from pipeline.errors import FoveateError, ModelError
+from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.timing import run_virtual
 from pipeline.transport.base import Message, Outgoing
@@ -607,5 +609,65 @@ def test_pictures_of_one_input_size_run_together_and_batches_are_announced() -> 
         assert (figures.sizes, figures.reasons) == ({"3": 1}, {"window": 1})
         assert figures.padded_share == pytest.approx(1 - (64 + 96 + 128) * 64 / (3 * 128 * 128))
         requester.cancel()
+
+    run_virtual(scene())
+
+
+def test_an_agent_that_floods_the_queue_gives_way_to_one_that_asks_little() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.1)], queue_capacity=4, batch="none") as made:
+            flood = [await made.requester.send(make_request(i, budget_ms=9000.0)) for i in range(8)]
+            await asyncio.sleep(0.01)
+            early = len(made.requester.replies)
+            modest = [
+                await made.requester.send(make_request(i, agent="a2", budget_ms=9000.0)) for i in (100, 101)
+            ]  # the first finds the place of what runs
+            await asyncio.sleep(0.01)
+            refused = [made.requester.reply_to(one) for one in flood if one in made.requester.replies]
+            assert len(refused) == early + 1
+            assert {reply.refused for reply in refused} == {Refusal.QUEUE_FULL}
+            assert sum("gave way to an agent" in reply.detail for reply in refused) == 1
+            await asyncio.sleep(2)
+            assert [made.requester.reply_to(one).refused for one in modest] == [None, None]
+
+    run_virtual(scene())
+
+
+def test_nobody_gives_way_to_what_cannot_be_in_time() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.1)], queue_capacity=4, batch="none") as made:
+            await made.requester.send(make_request(99))
+            await asyncio.sleep(1)
+            for i in range(8):
+                await made.requester.send(make_request(i, budget_ms=9000.0))
+            await asyncio.sleep(0.01)
+            before = len(made.requester.replies)
+            hopeless = await made.requester.send(make_request(100, agent="a2", budget_ms=50.0))
+            await asyncio.sleep(0.01)
+            assert made.requester.reply_to(hopeless).refused is Refusal.INFEASIBLE
+            assert len(made.requester.replies) == before + 1
+
+    run_virtual(scene())
+
+
+def test_what_has_expired_behind_a_long_run_is_not_even_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+
+    def watched(jpeg: memoryview, size: Size) -> Image | None:
+        image = decode_jpeg(jpeg, size)
+        assert image is not None
+        decoded.append(round(float(image.mean()) / 8))
+        return image
+
+    monkeypatch.setattr("cloud_worker.decoder.decode_jpeg", watched)
+
+    async def scene() -> None:
+        async with bench([ScriptedDetector(run_s=lambda _batch: 0.5)], decode_s=0.03, batch="none") as made:
+            await made.requester.send(make_request(9, budget_ms=9000.0), grey=72)
+            await asyncio.sleep(0.1)
+            sent = [await made.requester.send(make_request(i, budget_ms=50.0), grey=8 * i) for i in range(1, 6)]
+            await asyncio.sleep(0.2)
+            assert [made.requester.reply_to(one).refused for one in sent] == [Refusal.EXPIRED] * 5
+            assert decoded == [9, 1, 2], "at the end of the second their time is up, and the model is busy yet"
 
     run_virtual(scene())
