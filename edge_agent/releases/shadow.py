@@ -3,6 +3,8 @@
 It changes no result. What it learns decides whether a candidate takes over, and whether a camera's own model still may.
 """
 
+import asyncio
+import contextlib
 from dataclasses import replace
 
 from edge_agent.context import Context
@@ -12,6 +14,7 @@ from edge_agent.releases.audits import AUDIT_EPOCH, Audit
 from pipeline.frames import FrameKey
 from pipeline.policies.offload import OffloadDecision
 
+RETRY_S = 0.03
 _WHOLE = OffloadDecision("frame", "audit")
 
 
@@ -26,16 +29,26 @@ class Shadow:
         """Look and ask as frames come, until cancelled."""
         sights = self._sights
         while True:
-            await sights.wake.wait()
-            sights.wake.clear()
-            wanted, sights.to_ask = sights.to_ask, None
-            if wanted is not None and self._has_room():
+            await self._woken()
+            wanted = sights.to_ask
+            if wanted is not None and not self._has_room():
+                sights.to_ask = None
+            elif wanted is not None and not self._context.resolver.asking:
+                sights.to_ask = None
                 await self._ask(wanted)
             while (unseen := sights.rollout.audits.unseen(sights.rollout.wanted)) is not None:
                 await sights.aside(*unseen)
 
+    async def _woken(self) -> None:
+        """Wait for work. A frame that is to be asked about waits until no other asks or may ask."""
+        sights = self._sights
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if sights.to_ask is None else RETRY_S):
+                await sights.wake.wait()
+        sights.wake.clear()
+
     def _has_room(self) -> bool:
-        """Whether an audit is in nobody's way: nothing is held back or turned down, and no frame asks or may ask."""
+        """Whether an audit is in nobody's way: nothing is held back or turned down."""
         context = self._context
         if context.settings.mode == "edge_only" or context.patient:
             return False
@@ -43,7 +56,7 @@ class Shadow:
         spent = outlook.tokens_bytes is not None and outlook.tokens_bytes < outlook.path.usual_bytes
         held = not outlook.reachable or context.steer.state.hindrance or spent
         neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
-        return neutral and not held and not context.resolver.asking
+        return neutral and not held
 
     async def _ask(self, wanted: Audit) -> None:
         """Ask about a frame once more, under a key of its own: its answer must not wait for this one."""

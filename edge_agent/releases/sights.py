@@ -19,7 +19,7 @@ from pipeline.timing import Clock
 class Sights:
     """The looks of one camera's models.
 
-    ``wake`` says that somebody is to look aside, or that a frame (``to_ask``) should be asked about as a whole.
+    ``wake`` says that somebody is to look aside, or that a frame (``to_ask``, the newest) is to be asked about as a whole.
     """
 
     def __init__(self, rollout: CameraRollout, model: Runner, settings: CameraSettings, clock: Clock) -> None:
@@ -88,7 +88,7 @@ class Sights:
         rollout, settings, now_s = self.rollout, self.rollout.settings, self._clock.now_s()
         self._newest = Audit(frame.key, frame, region, asked=False, sights={sight.staged: sight})
         every_s = 60 / settings.audits_per_minute if rollout.judging else 3600 / settings.audits_per_hour
-        if now_s - self._audited_at_s >= every_s and self.to_ask is None:
+        if now_s - self._audited_at_s >= every_s:
             self.to_ask = self._newest
             self.wake.set()
         self._credit = min(1.0, self._credit + settings.shadow_share) if rollout.judging else 0.0

@@ -39,8 +39,8 @@ class Drift:
     """
 
     released_f1: float
-    fallen: Bets = field(default_factory=Bets)
-    behind: Bets = field(default_factory=Bets)
+    fallen: Bets = field(default_factory=Bets.alarm)
+    behind: Bets = field(default_factory=Bets.alarm)
     audits: int = 0
     pairs: int = 0
     ahead: float = 0.0

@@ -4,7 +4,9 @@ A hypothesis says that the mean of what comes, given what came before, is at mos
 it gains on average nothing while that is true, so by Ville's inequality a capital that starts at 1 ever reaches
 1 / alpha with a probability of at most alpha, however often it is looked at and whatever depends on what
 (Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 86, 2024, sections 3 and 4).
-The capital is spread over a grid of bets, since which one is best is not known beforehand.
+The capital is spread over a grid of bets, since which one is best is not known beforehand, and a part of it is held
+back and bet little by little: else a fault that begins late would first have to win back what a long good time has
+lost.
 
 An alarm for a change restarts the bets whenever they have lost: the capital of a day on which all was well must not
 stand against the first bad minute. Then the mean number of values until a false alarm is at least 1 / alpha
@@ -14,6 +16,8 @@ stand against the first bad minute. Then the mean number of values until a false
 import math
 from dataclasses import dataclass, replace
 
+FIRST, PATIENCE = 0.5, 20.0
+"""The part of the capital that is bet from the start; how many values it takes until half of the rest is."""
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
 """Of the largest bet that no value can ruin."""
 MOST_LOG = 200.0
@@ -35,18 +39,28 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Bets:
-    """What has been won against a hypothesis: one natural logarithm of capital for each share of ``SHARES``."""
+    """What has been won against a hypothesis: one natural logarithm of capital for each share of ``SHARES``, and the
+    capital ``reserve`` that waits.
+    """
 
-    logs: tuple[float, ...] = (0.0,) * len(SHARES)
+    logs: tuple[float, ...] = (math.log(FIRST),) * len(SHARES)
+    reserve: float = 1.0 - FIRST
     samples: int = 0
+
+    @classmethod
+    def alarm(cls) -> "Bets":
+        """Bets for ``add_restarting``, which need no reserve."""
+        return cls((0.0,) * len(SHARES), 0.0)
 
     def add(self, value: float, against: Hypothesis) -> "Bets":
         """The capital after one more value. Raises ValueError where the value is outside of what was agreed."""
         gain = _gain(value, against)
+        fresh = self.reserve / (self.samples + PATIENCE)
         logs = tuple(
-            min(MOST_LOG, log + math.log1p(share * gain)) for share, log in zip(SHARES, self.logs, strict=True)
+            min(MOST_LOG, math.log(math.exp(log) + fresh) + math.log1p(share * gain))
+            for share, log in zip(SHARES, self.logs, strict=True)
         )
-        return replace(self, logs=logs, samples=self.samples + 1)
+        return Bets(logs, self.reserve - fresh, self.samples + 1)
 
     def add_restarting(self, value: float, against: Hypothesis) -> "Bets":
         """As ``add``, for the alarm of a change: a bet that has lost begins again with a capital of 1."""
@@ -55,8 +69,7 @@ class Bets:
     @property
     def log_evidence(self) -> float:
         """The natural logarithm of the mean capital: 0 at the start, ``log(1 / alpha)`` refutes at level alpha."""
-        most = max(self.logs)
-        return most + math.log(sum(math.exp(log - most) for log in self.logs) / len(self.logs))
+        return math.log(sum(map(math.exp, self.logs)) / len(self.logs) + self.reserve)
 
     def refutes(self, alpha: float) -> bool:
         """Whether the hypothesis is refuted, with a probability of error of at most ``alpha``."""

@@ -17,8 +17,9 @@ from edge_agent.agent import Agent, Links
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.base import Captured, CaptureEvent, Ended, StateChange
 from edge_agent.capture.settings import CaptureSettings
-from edge_agent.pools import Inline, Pools
+from edge_agent.pools import Inline, Pools, Runner
 from edge_agent.publish import Publisher, RecordWriter
+from edge_agent.releases.judging import JudgingSettings
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
 from pipeline.alerts import Alert, decode_alert
 from pipeline.detections import Detections
@@ -305,17 +306,26 @@ async def stage(
     image_s: float = 0.0,
     light: SmallModel | None = None,
     state_dir: Path | None = None,
+    rollout: JudgingSettings | None = None,
+    aside: Runner | None = None,
 ) -> AsyncIterator[Stage]:
     """Set up an agent ``a1``; ``deeds`` None is a world without workers, ``image_s`` what the gate takes, ``light`` a
-    lighter small model, which takes as long as the other one.
+    lighter small model, which takes as long as the other one, as does a candidate without a runner ``aside`` of its
+    own.
     """
     hub = MemoryHub()
     small = model or SmallModel(UNSURE_PERSON)
-    settings = AgentSettings("a1", tuple(cameras) or (camera(),), uplink or UplinkSettings(), state_dir=state_dir)
+    settings = AgentSettings(
+        "a1",
+        tuple(cameras) or (camera(),),
+        uplink or UplinkSettings(),
+        state_dir=state_dir,
+        rollout=rollout or JudgingSettings(),
+    )
     bulk, control = MemoryTransport(hub, name="bulk"), MemoryTransport(hub, Publisher.will("a1"), "control")
     waiting = iter(sources)
     kept = Kept()
-    pools = Pools(VirtualRunner(lambda: image_s) if image_s else Inline(), VirtualRunner(lambda: small.run_s))
+    pools = Pools(VirtualRunner(lambda: image_s) if image_s else Inline(), VirtualRunner(lambda: small.run_s), aside)
     agent = Agent(settings, small, Links(bulk, control), pools, LoopClock(), lambda _: next(waiting), kept, light)
     cloud = Cloud(hub, deeds) if deeds is not None else None
     made = Stage(hub, agent, cloud, kept, list(sources), control, bulk)
