@@ -33,6 +33,7 @@ class KeptModels:
         self._loaded: dict[str, Staged | None] = {}
         self._changed: set[ModelSlot] = set()
         self._wake = asyncio.Event()
+        self._writing: asyncio.Future[None] | None = None
         self._told = False
 
     async def recall(self) -> None:
@@ -57,17 +58,36 @@ class KeptModels:
 
     async def save(self) -> None:
         """Write what has changed, and remove what is not used any more."""
+        await self._settle()
         if not self._changed:
             return
         while self._changed:
             slot = self._changed.pop()
             try:
-                await self._runner.run(partial(self.folder.write_state, slot.camera, SlotState.of(slot)))
+                await self._write(slot)
             except OSError as error:
                 self._changed.add(slot)  # for the next time; what the disk still names stays there
                 self._unwritten(error)
                 return
         await self._clean()
+
+    async def _write(self, slot: ModelSlot) -> None:
+        """Write what a slot holds now. Raises OSError."""
+        await self._settle()
+        write = partial(self.folder.write_state, slot.camera, SlotState.of(slot))
+        self._writing = asyncio.ensure_future(self._runner.run(write))
+        self._writing.add_done_callback(self._written)
+        await asyncio.shield(self._writing)
+
+    async def _settle(self) -> None:
+        """Wait for a write that nobody else waits for any more: what it writes was true before."""
+        while self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        self._writing = None
+        if not writing.cancelled():
+            writing.exception()  # seen, also where nobody waits for it
 
     async def note_seen(self, name: str, seen: Seen) -> None:
         """Note the newest release of a name. Raises OSError, and then nothing is noted."""
