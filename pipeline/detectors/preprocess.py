@@ -70,6 +70,9 @@ def check_image(image: Image) -> Size:
 def fill(image: Image, placement: Placement, contract: InputContract, out: NDArray[Any]) -> None:
     """Write one BGR picture into its slot of the batch, ``out`` (3, height, width) or (height, width, 3)."""
     canvas = _canvas(image, placement, contract.pad_value)
+    if contract.layout == "NHWC" and contract.dtype == "uint8":  # pixels as they are
+        out[...] = canvas if contract.colour == "bgr" else canvas[..., ::-1]
+        return
     planes = [cv2.extractChannel(canvas, channel) for channel in ((0, 1, 2) if contract.colour == "bgr" else (2, 1, 0))]
     for channel, (plane, (gain, offset)) in enumerate(zip(planes, _gains(contract), strict=True)):
         slot = out[channel] if contract.layout == "NCHW" else out[..., channel]
