@@ -25,6 +25,7 @@ from pipeline.policies.lesson_marks import Mark
 from pipeline.policies.lesson_quota import evictions, too_same
 
 _log = logging.getLogger(__name__)
+_DEFAULTS = LessonSettings()
 SUFFIX, INDEX = ".lesson", "index"
 SAVE_EVERY = 100
 """Lessons between two writings of the index."""
@@ -63,7 +64,7 @@ class LessonStore:
     """
 
     def __init__(
-        self, folder: Path, most_bytes: int = LessonSettings.most_bytes, privacy: Privacy = LessonSettings.privacy
+        self, folder: Path, most_bytes: int = _DEFAULTS.most_bytes, privacy: Privacy = _DEFAULTS.privacy
     ) -> None:
         self.folder, self._most_bytes, self._privacy = folder, most_bytes, privacy
         self._lock = threading.Lock()
