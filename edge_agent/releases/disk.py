@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 NEW, PART = ".new", ".part"
@@ -11,17 +12,21 @@ NEW, PART = ".new", ".part"
 class Disk:
     """The steps by which files change. Each may raise OSError, and then the files are as they were."""
 
+    _one_at_a_time = threading.Lock()
+    """A thread that nobody waits for any more may be at the same file."""
+
     def write_whole(self, path: Path, data: bytes) -> None:
         """Replace a file, or leave it as it is: written beside it and made durable first."""
         new = path.with_name(path.name + NEW)
-        try:
-            self.write(new, data)
-            self.replace(new, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                new.unlink(missing_ok=True)  # a full disk has no room for halves
-            raise
-        self.sync_folder(path.parent)
+        with self._one_at_a_time:
+            try:
+                self.write(new, data)
+                self.replace(new, path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    new.unlink(missing_ok=True)  # a full disk has no room for halves
+                raise
+            self.sync_folder(path.parent)
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file and have it on the disk, not in a cache."""
