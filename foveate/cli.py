@@ -23,6 +23,7 @@ from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
 from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
+from foveate.learn.folders import default_state_dir
 from foveate.outputs import check_apart, console
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
@@ -68,6 +69,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     sample_fps: Annotated[float | None, typer.Option(help="Frames analysed per second, at most.")] = None,
     uplink_kbps: Annotated[float | None, typer.Option(help="Uplink budget in kbit/s.")] = None,
     objects: Annotated[list[str] | None, typer.Option("--object", help="Only this class; may be repeated.")] = None,
+    learn: Annotated[bool, typer.Option("--learn", help="Have the cameras get models of their own.")] = False,
     publish: Annotated[str | None, typer.Option(help="analysed or all: which frames' results go to MQTT.")] = None,
     network: NetworkName = None,
     network_seed: Annotated[int | None, typer.Option(help="Another course of that network's chances.")] = None,
@@ -93,7 +95,9 @@ def run(  # noqa: PLR0913 - one parameter per option
         "cameras.objects": objects or None,
         "cameras.publish": publish,
     }
-    made = plan(_configuration(sources or [], config, overrides))
+    made = plan(
+        _learning(sources or [], config, overrides) if learn else _configuration(sources or [], config, overrides)
+    )
     if network_seed is not None and made.network is None:
         raise ConfigError("--network-seed is given, but no modelled network: name one with --network.")
     check_apart(outputs := Outputs(summary, record, open_page), [*(sources or []), config or ""])
@@ -185,6 +189,16 @@ def _broker_keys(url: str | None, port: int | None) -> Overrides:
         "broker.embedded.port": port,
         "broker.embedded.port_v3": None if port is None or port > 65_534 else port + 1,
     }
+
+
+def _learning(sources: list[str], config: Path | None, overrides: Overrides) -> Configuration:
+    """The configuration with learning switched on, and a folder for what is learned."""
+    named = _configuration(sources, config, overrides).agent.state_dir
+    state_dir = named or default_state_dir(os.environ)
+    switched: Overrides = {"learn.enabled": True, "cameras.lessons.enabled": True, "agent.state_dir": state_dir}
+    if named is None:
+        console().print(f"what is learned is kept in {state_dir}", markup=False, soft_wrap=True)
+    return _configuration(sources, config, {**overrides, **switched})
 
 
 def _check_present(sources: list[str]) -> None:

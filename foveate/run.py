@@ -29,6 +29,7 @@ from foveate import summary
 from foveate.broker import EmbeddedBroker
 from foveate.children import Meter, WorkerOrder, WorkerProcess, keep_alive
 from foveate.edge_models import load_edge_models
+from foveate.learn.beside import Learning, learning, trusting_itself
 from foveate.outputs import check_writable, write_summary
 from foveate.plan import Outputs, Plan
 from foveate.progress import Progress
@@ -60,12 +61,14 @@ class Run:
         self._broker: EmbeddedBroker | None = None
         self._worker: WorkerProcess | None = None
         self._shaper: NetworkShaper | None = None
+        self._learning: Learning | None = None
         self._stopping = False
 
     async def go(self) -> int:
         """Run to the end; returns the exit code. Raises FoveateError before anything has started to run."""
         cv2.setNumThreads(1)  # the pools bring the parallelism
         check_writable(self._outputs.summary, "summary")
+        self._plan = await asyncio.to_thread(trusting_itself, self._plan)
         agent: Agent | None = None
         try:
             with (
@@ -78,6 +81,7 @@ class Run:
                 with Pools.threads() as pools:
                     links, settings = self._links(), self._plan.agent
                     agent = Agent(settings, detector, links, pools, self._clock, self._open, record, light)
+                    self._learning = learning(self._plan, agent, links, self._clock, self._console)
                     return await self._serve(agent, stop)
         finally:  # a run that has failed has its account to give as well
             if agent is not None:
@@ -137,6 +141,8 @@ class Run:
             if self._worker is not None:
                 retire = partial(self._worker_is_hopeless, agent)
                 tasks.append(beside.create_task(keep_alive("worker", self._worker, self._clock, retire)))
+            if self._learning is not None:
+                tasks.append(beside.create_task(self._learning.run(), name="learning"))
             if self._plan.web.enabled:
                 tasks.append(beside.create_task(self._serve_page(agent), name="page"))
             tasks.append(beside.create_task(Progress(self._console, agent.cameras).run(), name="progress"))
@@ -170,7 +176,8 @@ class Run:
         web, plan = self._plan.web, self._plan
         broker = f"{plan.mqtt.host}:{plan.mqtt.port}" + (" (embedded)" if plan.embedded else "")
         broker += f" over the modelled network {plan.network.profile}" if plan.network else ""
-        source = AgentStatusSource(agent, broker, version("foveate"), self._clock)
+        learns = None if self._learning is None else self._learning.service
+        source = AgentStatusSource(agent, broker, version("foveate"), self._clock, learns)
 
         def listening(port: int) -> None:
             address = f"http://{web.access.host}:{port}/"

@@ -11,7 +11,7 @@ def status_of(
     look: Look, lessons: int, found: Enough, memory: LearnerMemory, training: Progress | None, waits_for: str
 ) -> LearningStatus:
     """The status; ``waits_for`` says why no training is under way."""
-    stage, words = _stage(look, found, training, waits_for)
+    stage, words = _stage(look, found, memory, training, waits_for)
     return LearningStatus(
         stage=stage,
         in_words=words,
@@ -26,13 +26,15 @@ def status_of(
     )
 
 
-def _stage(look: Look, found: Enough, training: Progress | None, waits_for: str) -> tuple[str, str]:
+def _stage(
+    look: Look, found: Enough, memory: LearnerMemory, training: Progress | None, waits_for: str
+) -> tuple[str, str]:
     if training is not None:
         return "training", training.doing
     if look.candidate is not None:
         return "proving", f"{look.stage}: {look.reason}" if look.reason else look.stage
-    if found.way == "wait":
-        return "collecting", found.reason
+    if found.way == "wait" or (memory.last is None and not look.own):
+        return "collecting", waits_for or found.reason
     return ("learned" if look.own else "general"), waits_for
 
 

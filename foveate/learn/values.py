@@ -1,5 +1,6 @@
 """What is asked of an attempt at a camera's model and what came of it: values that cross processes and stay on disk."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -94,8 +95,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             return f"no model: {self.fault}"
         if self.accepted:
             tried = next(one for one in self.tried if one.accepted)
-            return f"accepted ({tried.way}, {tried.build}): {'; '.join(tried.reasons)}"
-        return "refused: " + "; ".join(f"{one.way}: {', '.join(one.reasons)}" for one in self.tried)
+            return f"accepted ({tried.way}, {tried.build}): {_joined(tried.reasons)}"
+        return "refused: " + "; ".join(f"{one.way}: {_joined(one.reasons)}" for one in self.tried)
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    return ", ".join(reason.rstrip(".") for reason in reasons)
 
 
 def encode(value: object) -> bytes:

@@ -39,11 +39,12 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class LearnersSettings:
-    """A camera learns again after ``again_after_s``, or when its lessons are ``growth`` times those of the last time;
+    """Nothing is learned from fewer than ``least_lessons``, a part of which must judge. A camera learns again after ``again_after_s``, or when its lessons are ``growth`` times those of the last time;
     after a breakdown, which is tried again, after ``fault_pause_s``. After drift ``least_since_drift`` lessons of what
     is seen now are waited for.
     """
 
+    least_lessons: int = 120
     again_after_s: float = 86_400.0
     growth: float = 2.0
     fault_pause_s: float = 900.0
@@ -84,6 +85,8 @@ def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[st
         return "", "its newest model is being proven"
     if learner.missing:
         return "", learner.missing
+    if learner.lessons < settings.least_lessons:
+        return "", f"{learner.lessons} lessons of {settings.least_lessons}, a part of which must judge"
     if last is not None and last.faulty and now_s - last.at_s < settings.fault_pause_s:
         return (
             "",

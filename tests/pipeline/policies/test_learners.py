@@ -34,6 +34,11 @@ def test_the_first_enough_lessons_are_learned_from() -> None:
     assert found.waiting == {"yard": "12 tracks of 20"}
 
 
+def test_too_few_to_judge_by_are_not_learned_from() -> None:
+    found = next_learner([Learner("gate", 119)], NOW_S, SETTINGS)
+    assert found.waiting == {"gate": "119 lessons of 120, a part of which must judge"}
+
+
 def test_the_camera_with_most_to_win_goes_first_and_the_other_knows_why_it_waits() -> None:
     found = next_learner([Learner("a", 300, to_win=1.0), Learner("b", 300, to_win=2.0)], NOW_S, SETTINGS)
     assert found.camera == "b"
