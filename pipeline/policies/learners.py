@@ -39,7 +39,9 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class LearnersSettings:
-    """Nothing is learned from fewer than ``least_lessons``, a part of which must judge. A camera learns again after ``again_after_s``, or when its lessons are ``growth`` times those of the last time;
+    """Nothing is learned from fewer than ``least_lessons``, a part of which must judge.
+
+    A camera learns again after ``again_after_s``, or when its lessons are ``growth`` times those of the last time;
     after a breakdown, which is tried again, after ``fault_pause_s``. After drift ``least_since_drift`` lessons of what
     is seen now are waited for.
     """
@@ -81,23 +83,9 @@ def next_learner(learners: Sequence[Learner], now_s: float, settings: LearnersSe
 def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[str, str]:
     """Why a camera is to learn now, or else what it waits for."""
     last = learner.last
-    if learner.on_trial:
-        return "", "its newest model is being proven"
-    if learner.missing:
-        return "", learner.missing
-    if learner.lessons < settings.least_lessons:
-        return "", f"{learner.lessons} lessons of {settings.least_lessons}, a part of which must judge"
-    if last is not None and last.faulty and now_s - last.at_s < settings.fault_pause_s:
-        return (
-            "",
-            f"its last training broke down; it is tried again in {_span(settings.fault_pause_s - now_s + last.at_s)}",
-        )
+    if waits := _held_back(learner, now_s, settings):
+        return "", waits
     if learner.drifted_at_s is not None:
-        if learner.since_drift < settings.least_since_drift:
-            return (
-                "",
-                f"{learner.since_drift} lessons of {settings.least_since_drift} since its model stopped being right",
-            )
         return "its model has stopped being right", ""
     if last is None:
         return f"its {learner.lessons} lessons are enough for a first model", ""
@@ -111,6 +99,23 @@ def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[st
     what = "its model is in use" if last.accepted else "its last model was refused"
     more = round(settings.growth * last.lessons)
     return "", f"{what}; it learns again with {more} lessons (now {learner.lessons}), or in {_span(left_s)}"
+
+
+def _held_back(learner: Learner, now_s: float, settings: LearnersSettings) -> str:
+    """What a camera must wait for in any case; empty for nothing."""
+    last = learner.last
+    if learner.on_trial:
+        return "its newest model is being proven"
+    if learner.missing:
+        return learner.missing
+    if learner.lessons < settings.least_lessons:
+        return f"{learner.lessons} lessons of {settings.least_lessons}, a part of which must judge"
+    if last is not None and last.faulty and now_s - last.at_s < settings.fault_pause_s:
+        left_s = settings.fault_pause_s - (now_s - last.at_s)
+        return f"its last training broke down; it is tried again in {_span(left_s)}"
+    if learner.drifted_at_s is not None and learner.since_drift < settings.least_since_drift:
+        return f"{learner.since_drift} lessons of {settings.least_since_drift} since its model stopped being right"
+    return ""
 
 
 def _span(seconds: float) -> str:

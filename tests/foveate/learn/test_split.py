@@ -44,7 +44,7 @@ def test_a_restart_finds_the_lessons_parted_as_they_were(tmp_path: Path) -> None
         store.add(lesson)
     first = LessonFiles(tmp_path / "attempt").part(store.folder)
     assert first.learned + first.judged >= first.lessons - 1
-    assert first.learned_labels["person"] > first.judged_labels["person"] > 0
+    assert min(first.learned_labels["person"], first.judged_labels["person"]) > 10
     assert first.teacher == "larger@1"
     assert first.learned_from.startswith(f"{BEGAN:%Y-%m-%dT%H:%M}")
     for file in list(store.folder.glob("*.lesson"))[:30]:
