@@ -210,6 +210,8 @@ class LessonStore:
         try:
             data = (self.folder / name).read_bytes()
             return header_of(data).mark(name, len(data))
+        except FileNotFoundError:
+            return None  # evicted meanwhile
         except (OSError, LessonError):
             self.counters["damaged"] += 1
             return None
