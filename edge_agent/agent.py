@@ -61,20 +61,7 @@ class Agent:
         self.publisher = Publisher(settings.agent, links.control)
         self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
         self.uplink.workers.expect(settings.uplink.model, label_set(detector.labels), self.uplink.counters)
-        tools = Tools(
-            detector=detector,
-            uplink=self.uplink,
-            pools=pools,
-            outlet=self,
-            clock=clock,
-            epoch=int(self.started.timestamp()),
-            settle_margin_s=settings.settle_margin_ms / 1000,
-            frames_in_flight=settings.frames_in_flight,
-            sure_score=settings.uplink.min_score,
-            light=light,
-            judging=settings.rollout,
-            lessons_dir=None if settings.state_dir is None else settings.state_dir / "lessons",
-        )
+        tools = self._tools(pools)
         self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
         self._state = StateFiles(settings.state_dir, self.cameras)
         self.releases = ReleaseService(
@@ -94,6 +81,23 @@ class Agent:
             self.publisher,
         )
         self.budget_watch = BudgetWatch(self.cameras, self.publisher, clock, light=light is not None)
+
+    def _tools(self, pools: Pools) -> Tools:
+        settings = self.settings
+        return Tools(
+            detector=self.detector,
+            uplink=self.uplink,
+            pools=pools,
+            outlet=self,
+            clock=self._clock,
+            epoch=int(self.started.timestamp()),
+            settle_margin_s=settings.settle_margin_ms / 1000,
+            frames_in_flight=settings.frames_in_flight,
+            sure_score=settings.uplink.min_score,
+            light=self.light,
+            judging=settings.rollout,
+            lessons_dir=None if settings.state_dir is None else settings.state_dir / "lessons",
+        )
 
     async def result(self, result: Result) -> None:
         await self.publisher.result(result)

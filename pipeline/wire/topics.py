@@ -86,9 +86,9 @@ def model(name: str) -> str:
 ANY_MODEL = f"{WIRE}/model/+"
 
 
-def model_chunk(name: str, sha256: str, number: int) -> str:
+def model_chunk(model: str, sha256: str, number: int) -> str:
     """One retained part of a model's file, counted from 0. Raises ConfigError."""
-    return f"{model(name)}/chunk/{_level('file', sha256)}/{number}"
+    return f"{WIRE}/model/{_level('model', model)}/chunk/{_level('file', sha256)}/{number}"
 
 
 def rollout(agent: str, camera: str) -> str:

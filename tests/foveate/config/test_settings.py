@@ -7,6 +7,7 @@ import pytest
 
 from cloud_worker.settings import ServedModel, WorkerSettings
 from edge_agent.capture.settings import CaptureSettings
+from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.settings import AgentSettings, CameraSettings
 from edge_agent.status.access import AccessSettings
 from foveate.config.camera import CameraEntry
@@ -79,8 +80,9 @@ def test_every_finer_setting_has_a_key_and_every_key_is_a_setting(group: str) ->
     part = part or getattr(settings.cameras[0], group)
     keys = getattr(configuration, group, None) or getattr(configuration.cameras[0], group)
     names = {field.name for field in fields(part)}  # type: ignore[arg-type] # every part is a dataclass
-    assert names - {"agent", "cameras", "uplink"} == set(type(keys).model_fields) - (
-        {"name"} if group == "agent" else set()
+    # Releases are set where they concern it: agent.site, models.trusted_keys, models.release_limit_bytes.
+    assert names - {"agent", "cameras", "uplink", "releases"} == set(type(keys).model_fields) - (
+        {"name", "site"} if group == "agent" else set()
     )
 
 
@@ -237,3 +239,25 @@ def test_a_wrong_source_or_option_is_refused_in_one_sentence() -> None:
 
 def test_the_agents_default_name_is_a_topic_level() -> None:
     assert valid_level(default_agent_name())
+
+
+def test_whose_releases_are_taken_and_for_whom_reaches_the_agent() -> None:
+    key = "ed25519:" + "A" * 43 + "="
+    made = agent_settings(
+        read(f"""
+agent: {{site: north}}
+models:
+  trusted_keys: ["{key}"]
+  release_limit_bytes: 5000
+  edge: {{threads: 2}}
+cameras:
+  - {{name: gate, source: "rtsp://cam/1", group: outdoor}}
+""")
+    )
+    assert made.releases == ReleaseSettings((key,), "north", 5000, 2)
+    assert made.cameras[0].group == "outdoor"
+
+
+def test_what_is_no_public_key_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"models\.trusted_keys.*is no public key: it is ed25519: and 32 bytes"):
+        read('models: {trusted_keys: ["ssh-ed25519 AAAA"]}')
