@@ -19,8 +19,8 @@ from pipeline.geometry import BoxArray, Size, area, clip, coverage, iou
 _CONFIRMED, _DENIED = np.int8(Verdict.CONFIRMED), np.int8(Verdict.DENIED)
 _ALIKE = 0.6
 """Sides of one object, the smaller as a share of the larger, in two looks close to each other."""
-_HEIGHTS_PER_S = 1.0
-"""What an object moves by: a person who walks makes 0.8 of their height."""
+_HEIGHTS_PER_S = 1.5
+"""What an object moves by at most: a person who walks makes 0.8 of their height, who runs twice as much."""
 
 
 @dataclass(frozen=True, slots=True)

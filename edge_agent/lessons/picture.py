@@ -28,9 +28,9 @@ def shrink(image: Image, window: Rect, settings: LessonSettings) -> Image:
 def conditions(picture: Image, hour: int) -> Conditions:
     """The light in a picture that was taken in this hour of the site's day."""
     luma = cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY)
-    channels = picture.astype(np.int16)
-    spread = channels.max(axis=2) - channels.min(axis=2)
-    return Conditions(hour, float(luma.mean()), float(luma.std()), bool(spread.mean() >= _COLOURED))
+    blue, green, red = cv2.split(picture)
+    spread = cv2.subtract(cv2.max(cv2.max(blue, green), red), cv2.min(cv2.min(blue, green), red))
+    return Conditions(hour, float(np.mean(luma)), float(np.std(luma)), bool(np.mean(spread) >= _COLOURED))
 
 
 def into_picture(label: Label, window: Rect, picture: Size) -> Label:

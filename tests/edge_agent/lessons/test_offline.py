@@ -1,0 +1,148 @@
+"""Lessons from a recording go through the cleaning, the region of interest and the masks of a live camera."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from edge_agent.capture.settings import CaptureSettings
+from edge_agent.lessons.lesson import Lesson
+from edge_agent.lessons.marks import summary_of
+from edge_agent.lessons.offline import lessons_from
+from edge_agent.lessons.settings import LessonSettings
+from edge_agent.settings import CameraSettings
+from foveate.models.scoring import Truth, score
+from pipeline.detections import Detections
+from pipeline.frames import Image
+from pipeline.geometry import Size, coverage
+from pipeline.metrics.matching import total
+
+BEGAN = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)
+CAMERA = CameraSettings("yard", CaptureSettings(""), objects=frozenset({"person"}))
+PERSON = (300.0, 200.0, 360.0, 320.0)
+
+
+def frames(count: int, width: int = 640, height: int = 480) -> Iterator[tuple[float, Image]]:
+    for number in range(count):
+        yield number * 0.5, np.full((height, width, 3), (60, 90, 120), np.uint8)
+
+
+def seen(*boxes: tuple[float, float, float, float], label: str = "person", score: float = 0.9) -> Detections:
+    return Detections.of(boxes, [score] * len(boxes), [label] * len(boxes))
+
+
+def lessons(found: list[Detections], camera: CameraSettings = CAMERA, **size: int) -> list[Lesson]:
+    of = lessons_from(frames(len(found), **size), found, camera, teacher="large@2", edge="small@1", began=BEGAN)
+    return list(of)
+
+
+def test_every_frame_becomes_a_lesson_in_order_with_its_time_and_models() -> None:
+    made = lessons([seen(PERSON)] * 7)
+    assert [one.taken_at for one in made] == [BEGAN + timedelta(seconds=0.5 * number) for number in range(7)]
+    assert {(one.camera, one.teacher, one.edge) for one in made} == {("yard", "large@2", "small@1")}
+    assert [one.conditions.hour for one in made] == [23] * 4 + [0] * 3
+    assert all(one.conditions.coloured for one in made)
+
+
+def test_the_picture_fits_the_box_and_boxes_follow_it() -> None:
+    [one] = lessons([seen(PERSON)])
+    assert one.picture.shape == (240, 320, 3)
+    assert one.window == Size(640, 480)
+    assert one.known.xyxy.tolist() == [[150, 100, 180, 160]]
+
+
+def test_a_small_frame_is_not_enlarged() -> None:
+    [one] = lessons([seen((10, 10, 30, 60))], width=100, height=80)
+    assert one.picture.shape == (80, 100, 3)
+    assert one.known.xyxy.tolist() == [[10, 10, 30, 60]]
+
+
+def test_only_the_window_of_the_region_of_interest_is_shown() -> None:
+    corner = ((320.0, 240.0), (640.0, 240.0), (640.0, 480.0), (320.0, 480.0))
+    [one] = lessons([seen((400, 300, 440, 380), (10, 10, 50, 90))], replace(CAMERA, roi=corner))
+    assert one.picture.shape == (240, 320, 3)
+    assert one.known.xyxy.tolist() == [[80, 60, 120, 140]]
+    assert len(one.ignored) == 0
+
+
+def test_an_object_under_a_mask_is_neither_object_nor_background() -> None:
+    mask = ((0.0, 0.0), (320.0, 0.0), (320.0, 480.0), (0.0, 480.0))
+    [one] = lessons([seen((400, 300, 440, 380), (100, 100, 140, 180))], replace(CAMERA, masks=(mask,)))
+    assert one.known.xyxy.tolist() == [[200, 150, 220, 190]]
+    assert one.ignored.tolist() == [[50, 50, 70, 90]]
+
+
+def test_other_classes_than_the_cameras_are_background() -> None:
+    [one] = lessons([seen(PERSON, label="dog")])
+    assert len(one.known) == len(one.ignored) == 0
+
+
+def test_a_grey_picture_is_told_from_one_in_colour() -> None:
+    grey = [(0.0, np.full((96, 128, 3), 90, np.uint8))]
+    [one] = lessons_from(grey, [seen()], CAMERA, teacher="t", edge="e", began=BEGAN)
+    assert not one.conditions.coloured
+    assert one.conditions.brightness == pytest.approx(90, abs=1)
+
+
+def test_tracks_have_ids_that_no_other_recording_repeats() -> None:
+    first = lessons([seen(PERSON)] * 3)
+    later = list(
+        lessons_from(frames(3), [seen(PERSON)] * 3, CAMERA, teacher="t", edge="e", began=BEGAN + timedelta(seconds=1))
+    )
+    ids = [{i for one in made for i in one.known.track_id.tolist()} for made in (first, later)]
+    assert [len(part) for part in ids] == [1, 1]
+    assert ids[0] != ids[1]
+    assert summary_of([*first, *later]).labels["person"].tracks == 2
+
+
+def noisy(true: Truth, random: np.random.Generator) -> Detections:
+    """What a larger model sees: one in eight missed or faint, boxes a little off, now and then what is not there."""
+    count = len(true.xyxy)
+    values = np.where(random.random(count) < 0.06, random.uniform(0.25, 0.5, count), random.uniform(0.5, 1.0, count))
+    there = random.random(count) >= 0.06
+    boxes = true.xyxy + random.normal(0, 2.0, true.xyxy.shape)
+    extra = random.random() < 0.4
+    x, y = random.uniform(0, 600), random.uniform(0, 400)
+    return Detections.of(
+        [*boxes[there].tolist(), *([[x, y, x + 30, y + 70]] if extra else [])],
+        [*values[there].tolist(), *([float(random.uniform(0.3, 0.8))] if extra else [])],
+        ["person"] * (int(there.sum()) + extra),
+    )
+
+
+def walkers(seconds: float) -> Truth:
+    """Six people who walk through the picture at 25 to 75 pixels per second, in rows of their own."""
+    rows = np.arange(6)
+    left = (40.0 + 90 * rows + (25 + 10 * rows) * seconds) % 600
+    top = 20.0 + 70 * rows
+    boxes = np.stack([left, top, left + 28, top + 64], axis=1).astype(np.float32)
+    return Truth(boxes, np.array(["person"] * 6), np.zeros(6, bool))
+
+
+@pytest.mark.parametrize(("apart_s", "gain"), [(0.1, 0.02), (0.2, 0.02), (0.5, 0.0)])
+def test_cleaned_labels_are_nearer_to_the_truth_than_the_larger_models_single_looks(
+    apart_s: float, gain: float
+) -> None:
+    random, times = np.random.default_rng(3), [number * apart_s for number in range(60)]
+    truths = [walkers(at_s) for at_s in times]
+    looks = [noisy(true, random) for true in truths]
+    picture = np.zeros((480, 640, 3), np.uint8)
+    whole = replace(CAMERA, lessons=LessonSettings(picture_width_px=640, picture_height_px=480))
+    made = lessons_from([(at_s, picture) for at_s in times], looks, whole, teacher="t", edge="e", began=BEGAN)
+    single = total(score(look.select(look.score >= 0.5), true) for look, true in zip(looks, truths, strict=True))
+    clean = total(score(one.known, where_known(true, one)) for one, true in zip(made, truths, strict=True))
+    assert clean.precision > single.precision + 0.01
+    assert clean.f1 > single.f1 + gain
+
+
+def where_known(true: Truth, lesson: Lesson) -> Truth:
+    """The truth, without what a lesson leaves open."""
+    left_open = coverage(true.xyxy, lesson.ignored).max(axis=1, initial=0.0) >= 0.5
+    return replace(true, ignored=true.ignored | left_open)
+
+
+def test_frames_and_detections_must_be_as_many() -> None:
+    with pytest.raises(ValueError, match="argument 2"):
+        list(lessons_from(frames(3), [seen()] * 2, CAMERA, teacher="t", edge="e", began=BEGAN))
