@@ -81,15 +81,20 @@ class Batcher:
         """The 95th percentile of the newest kind of run of a model."""
         return self._forecast.latency.p95_of_newest_s(model)
 
-    def admit(self, job: Job) -> Refused | None:
-        """Queue a job, or say why not. What is queued may give way to it, and has its outcome then."""
+    def admit(self, job: Job, in_place_of: Job | None = None) -> Refused | None:
+        """Queue a job, or say why not. What is queued may give way to it, and has its outcome then.
+
+        ``in_place_of``: a queued job with the same picture, which leaves without an outcome where this one is queued.
+        """
         now_s = self._clock.now_s()
         self._gaps.observe(*job.kind, now_s)
         service = self._service(now_s)
         prospect = self._queue.prospect(job, service, now_s)
-        self._give_up((each for each in prospect.drops if each[1].reason is DropReason.HOPELESS), now_s)
-        verdict, making_room = self._judge(job, prospect.ahead_s, (), now_s), ()
-        if isinstance(verdict, Refuse) and verdict.refusal is Refusal.QUEUE_FULL:
+        drops = [each for each in prospect.drops if each[0] is not in_place_of]
+        self._give_up((each for each in drops if each[1].reason is DropReason.HOPELESS), now_s)
+        leaving = () if in_place_of is None else (in_place_of,)
+        verdict, making_room = self._judge(job, prospect.ahead_s, leaving, now_s), ()
+        if in_place_of is None and isinstance(verdict, Refuse) and verdict.refusal is Refusal.QUEUE_FULL:
             making_room = tuple(self._queue.room_for(job, self._policies.bounds))
             verdict = self._judge(job, prospect.ahead_s, making_room, now_s)
         if isinstance(verdict, Refuse):
@@ -97,8 +102,11 @@ class Batcher:
         for gone in making_room:
             if self._queue.remove(gone, now_s):
                 self._refuse(gone, GAVE_WAY)
-        self._give_up(prospect.drops, now_s)
-        self._queue.add(job)
+        self._give_up(drops, now_s)
+        if in_place_of is None:
+            self._queue.add(job)
+        else:
+            self._queue.replace(in_place_of, job, now_s)
         self._changed.set()
         return None
 

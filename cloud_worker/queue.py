@@ -79,6 +79,20 @@ class RequestQueue:
         self._held_bytes += job.held_bytes
         self._meter.arrived(job.arrived_s)
 
+    def holds(self, job: Job) -> bool:
+        """Whether a job waits here."""
+        entry = self._by_key.get(job.key)
+        return entry is not None and entry.job is job
+
+    def replace(self, old: Job, new: Job, now_s: float) -> None:
+        """Let a job wait in the place of another that has the same picture, decoded or not. Raises KeyError."""
+        entry = self._by_key[old.key]
+        image = entry.image
+        self._take_out(entry, now_s)
+        self.add(new)
+        if image is not None:
+            self.decoded(new, image)
+
     def prospect(self, job: Job, service: Service, now_s: float) -> Prospect:
         """What would become of the queue with a newcomer; nothing is taken out."""
         ticket = self._ticket(job)
@@ -105,18 +119,16 @@ class RequestQueue:
 
     def decoded(self, job: Job, image: Image) -> bool:
         """Hand in a job's picture; False when the job has left meanwhile."""
-        entry = self._by_key.get(job.key)
-        if entry is None or entry.job is not job:
+        if not self.holds(job):
             return False
-        entry.image = image
+        self._by_key[job.key].image = image
         return True
 
     def remove(self, job: Job, now_s: float) -> bool:
         """Take a job out; False when it has left already."""
-        entry = self._by_key.get(job.key)
-        if entry is None or entry.job is not job:
+        if not self.holds(job):
             return False
-        self._take_out(entry, now_s)
+        self._take_out(self._by_key[job.key], now_s)
         return True
 
     def remove_where(self, doomed: Callable[[Job], bool], now_s: float) -> list[Job]:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cloud_worker.announce import Announcer
+from cloud_worker.answers import Answers
 from cloud_worker.batcher import Batcher, Policies
 from cloud_worker.decoder import Decoder
+from cloud_worker.figures import WorkerStatistics, announced_model, contract_of, queue_figures
 from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
 from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.model_runner import ModelRunner
@@ -21,7 +23,6 @@ from cloud_worker.settings import WorkerSettings
 from cloud_worker.threads import BlockingRunner, ThreadRunner
 from cloud_worker.warm_up import Prepared
 from pipeline.detectors.base import Detector
-from pipeline.detectors.labels import label_set
 from pipeline.errors import FoveateError
 from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
 from pipeline.policies.batch import BATCH_KINDS
@@ -30,7 +31,7 @@ from pipeline.timing import Clock
 from pipeline.transport.base import Message, Outgoing, Transport
 from pipeline.wire import topics
 from pipeline.wire.codec import decode_echo
-from pipeline.wire.messages import Echo, QueueFigures, Refusal, WorkerModel, WorkerState
+from pipeline.wire.messages import Echo, Refusal, WorkerState
 
 REPLY_EXPIRY_S = 5
 """A reply later than this helps nobody's tracks."""
@@ -45,22 +46,6 @@ class Runners:
 
     model: BlockingRunner = field(default_factory=lambda: ThreadRunner("model"))
     decode: BlockingRunner = field(default_factory=lambda: ThreadRunner("decode"))
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatistics:
-    """What the worker has done so far, and what it holds now."""
-
-    received: int
-    answered: int
-    echoed: int
-    refused: dict[str, int]
-    ignored: dict[str, int]
-    replies_lost: dict[str, int]
-    batches: dict[str, int]
-    queued: int
-    batch_sizes: dict[str, int] = field(default_factory=dict)
-    padded_share: float | None = None
 
 
 class WorkerService:
@@ -87,13 +72,21 @@ class WorkerService:
         self._filters = [topics.request_share(settings.group, settings.tier, name) for name in detectors]
         prepared = prepared or Prepared()
         self._served = {name: prepared.input_of.get(name, UNKNOWN_INPUT.of) for name in detectors}
-        self._models = [_announced(name, detector) for name, detector in detectors.items()]
+        self._models = [announced_model(name, detector) for name, detector in detectors.items()]
         self._writer = ReplyWriter(settings.worker, {name: detector.version for name, detector in detectors.items()})
         self._seen = SeenRequests(settings.duplicate_window_s)
         self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
         self._outbox = Outbox(transport)
         models = ModelRunner(detectors, self._runners.model)
-        self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._deliver)
+        self._answers = Answers(
+            {model.name: contract_of(model, detectors[model.name], settings.most_padding) for model in settings.models},
+            self._queue,
+            self._enqueue,
+            clock,
+            self._deliver,
+            settings.queue_capacity if settings.coalesce else 0,
+        )
+        self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._answers.settle)
         self._batcher.warmed(prepared.run_times)
         self._decoder = Decoder(
             self._queue, self._runners.decode, self._batcher.wake, self._spoilt, self._batcher.refuse_overdue
@@ -109,7 +102,6 @@ class WorkerService:
 
     def worker_state(self) -> WorkerState:
         """The state as announced; the announcer adds the heartbeat."""
-        flow = self._queue.flow(self._clock.now_s())
         p95_s = [p95 for name in self._detectors if (p95 := self._batcher.infer_p95_s(name)) is not None]
         return WorkerState(
             worker=self._settings.worker,
@@ -121,11 +113,7 @@ class WorkerService:
             infer_ms_p95=max(p95_s) * 1e3 if p95_s else None,
             served=self._answered,
             refused=dict(self._refused),
-            queue=QueueFigures(
-                arrivals_per_s=flow.arrivals_per_s,
-                wait_ms=None if flow.wait_s is None else flow.wait_s * 1e3,
-                mean_length=flow.mean_length,
-            ),
+            queue=queue_figures(self._queue.flow(self._clock.now_s())),
             batches=self._batcher.tally.figures(),
         )
 
@@ -143,6 +131,7 @@ class WorkerService:
             len(self._queue),
             batches.sizes,
             batches.padded_share,
+            self._answers.joined,
         )
 
     def stop(self) -> None:
@@ -223,7 +212,7 @@ class WorkerService:
                 address, self._writer.refusal(address, arrival.request, arrival.refusal, arrival.detail, Durations())
             )
         else:
-            self._admit(arrival)
+            self._answers.admit(arrival)
 
     def _echo(self, address: ReplyAddress, echo: Echo) -> None:
         """Return a probe at once, past the queue; a worker that stops is silent, so that nobody counts on it."""
@@ -234,23 +223,20 @@ class WorkerService:
         self._post(address, self._writer.echo(address, echo))
         if echo.give_up:
             given_up = Refused(Refusal.EXPIRED, "a probe came after it: the way was closed meanwhile")
-            now_s = self._clock.now_s()
-            for job in self._queue.remove_where(lambda job: job.address.agent == address.agent, now_s):
-                self._deliver(job, given_up, self._spent_waiting(job))
+            self._answers.withdraw(address.agent, given_up)
 
-    def _admit(self, job: Job) -> None:
+    def _enqueue(self, job: Job, in_place_of: Job | None) -> Refused | None:
         if self._stop.is_set():
-            refused: Refused | None = Refused(Refusal.STOPPING, "the worker is stopping")
-        else:
-            refused = self._batcher.admit(job)
+            return Refused(Refusal.STOPPING, "the worker is stopping")
+        refused = self._batcher.admit(job, in_place_of)
         if refused is None:
             self._decoder.wake()
-        else:
-            self._deliver(job, refused, self._spent_waiting(job))
+        return refused
 
     def _spoilt(self, job: Job) -> None:
         if self._queue.remove(job, self._clock.now_s()):
-            self._deliver(job, Refused(Refusal.BAD_PAYLOAD, "the JPEG cannot be decoded"), self._spent_waiting(job))
+            bad = Refused(Refusal.BAD_PAYLOAD, "the JPEG cannot be decoded")
+            self._answers.settle(job, bad, self._answers.waited(job))
 
     def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         if isinstance(outcome, Answered):
@@ -279,14 +265,6 @@ class WorkerService:
                 properties=properties,
             )
         )
-
-    def _spent_waiting(self, job: Job) -> Durations:
-        waited_ms = (self._clock.now_s() - job.arrived_s) * 1e3
-        return Durations(queue_ms=waited_ms, total_ms=waited_ms)
-
-
-def _announced(name: str, detector: Detector) -> WorkerModel:
-    return WorkerModel(name=name, version=detector.version, label_set=label_set(detector.labels))
 
 
 def _policies(settings: WorkerSettings) -> Policies:

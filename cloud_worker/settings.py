@@ -50,6 +50,7 @@ class WorkerSettings:
     batch: str = "deadline"
     batch_window_ms: float = 5.0
     most_padding: float = 0.0
+    coalesce: bool = True
     admission: str = "deadline"
     scheduling: str = "edf_weighted"
     reply_margin_ms: float = 5.0

@@ -7,16 +7,20 @@ loop itself needs (tracking, decisions, messages: about 2 ms per analysed frame)
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
-from cloud_worker.service import Runners, WorkerService, WorkerStatistics
+from cloud_worker.figures import WorkerStatistics
+from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import WorkerSettings
 from edge_agent.agent import Agent, Links
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.gate import Gated
 from edge_agent.pools import Pools
+from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.slot import Staged
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
 from foveate.bench.playlist import Playlist
@@ -87,6 +91,18 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """What goes on beside a run: ``act`` is given the agent and the broker as they start, and is over with the run.
+
+    ``look_s`` is what each look of a model takes that is not proven yet, and ``judging`` how it is judged.
+    """
+
+    act: Callable[[Agent, MemoryHub], Coroutine[Any, Any, None]]
+    look_s: Callable[[], float]
+    judging: JudgingSettings = field(default_factory=JudgingSettings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class VirtualRun:
     """What came of a run. ``captured_s`` when each frame was captured and ``started_s`` when the first one was.
 
@@ -111,16 +127,16 @@ class VirtualRun:
         return first
 
 
-def play(scenario: Scenario, models: Models) -> VirtualRun:
-    """Run a scenario to its end."""
-    return run_virtual(_Stage(scenario, models).run())
+def play(scenario: Scenario, models: Models, beside: Beside | None = None) -> VirtualRun:
+    """Run a scenario to its end. Raises what went wrong beside it."""
+    return run_virtual(_Stage(scenario, models, beside).run())
 
 
 class _Stage:
     """Agent, worker, hub and network of one run."""
 
-    def __init__(self, scenario: Scenario, models: Models) -> None:
-        self._scenario, self._models = scenario, models
+    def __init__(self, scenario: Scenario, models: Models, beside: Beside | None) -> None:
+        self._scenario, self._models, self._beside = scenario, models, beside
         self._rng = Random(scenario.seed)
         self._hub, self._record, self._show = MemoryHub(), Kept(), Show(scenario.playlist)
 
@@ -128,9 +144,10 @@ class _Stage:
         scenario, clock = self._scenario, LoopClock()
         bulk, control = self._sessions()
         counted = Counted(bulk)
-        worker = self._worker()
+        worker, beside = self._worker(), self._beside
+        judging = JudgingSettings() if beside is None else beside.judging
         agent = Agent(
-            AgentSettings("agent", (scenario.camera,), scenario.uplink),
+            AgentSettings("agent", (scenario.camera,), scenario.uplink, rollout=judging),
             self._models.small,
             Links(counted, control),
             self._pools(),
@@ -143,6 +160,7 @@ class _Stage:
             for camera in agent.cameras:
                 camera.slot.restore(None, self._models.own, None, None)
         serving = asyncio.create_task(worker.run(), name="worker")
+        acting = None if beside is None else asyncio.create_task(beside.act(agent, self._hub), name="beside")
         started_s = clock.now_s()
         try:
             await agent.run(wait_for_cloud_s=5.0)
@@ -151,6 +169,8 @@ class _Stage:
             worker.stop()
             await asyncio.wait([serving])
         serving.result()
+        if acting is not None and not acting.cancel():
+            acting.result()
         results = tuple(self._record.results)
         return VirtualRun(
             results,
@@ -186,4 +206,6 @@ class _Stage:
             """By what comes out: the gate's verdict, or a picture drawn and encoded."""
             return (times.gate if isinstance(result, Gated) else times.draw).draw_s(rng)
 
-        return Pools(Slots(2, of_picture), Slots(1, lambda _: times.edge.draw_s(rng)))
+        beside = self._beside
+        aside = None if beside is None else Slots(1, lambda _: beside.look_s())
+        return Pools(Slots(2, of_picture), Slots(1, lambda _: times.edge.draw_s(rng)), aside)

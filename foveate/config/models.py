@@ -192,6 +192,7 @@ class WorkerKeys(Keys):
         ge=0,
         le=1,
     )
+    coalesce: bool = key(_WORKER.coalesce, "Identical requests under way are run once and answered to all")
     admission: one_of(ADMISSION_KINDS) = key(_WORKER.admission, "What is let in")  # type: ignore[valid-type] # the same
     scheduling: one_of(SCHEDULING_KINDS) = key(  # type: ignore[valid-type] # the same
         _WORKER.scheduling, "What goes first; only `edf_weighted` gives up in time what would be late"

@@ -42,6 +42,7 @@ arrivals = st.builds(
     each_ms=st.integers(0, 30),
     decode_ms=st.integers(0, 10),
     stop_after_ms=st.integers(0, 2000),
+    coalesce=st.booleans(),
 )
 @example(  # a request that arrives in the very turn of the loop in which the last reply has gone out
     kind="deadline",
@@ -52,6 +53,7 @@ arrivals = st.builds(
     each_ms=0,
     decode_ms=0,
     stop_after_ms=0,
+    coalesce=False,
 )
 def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
     kind: str,
@@ -62,6 +64,7 @@ def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
     each_ms: int,
     decode_ms: int,
     stop_after_ms: int,
+    coalesce: bool,
 ) -> None:
     detector = ScriptedDetector(run_s=lambda batch: (base_ms + each_ms * batch) / 1e3)
 
@@ -73,6 +76,7 @@ def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
             batch_window_ms=10.0,
             max_batch=max_batch,
             queue_capacity=capacity,
+            coalesce=coalesce,
         ) as made:
             service, loop = made.services[0], asyncio.get_running_loop()
             loop.call_later(stop_after_ms / 1e3, service.stop)

@@ -92,11 +92,12 @@ class Bench:
     def add_worker(
         self, detector: ScriptedDetector, decode_s: float = 0.0, prepared: Prepared | None = None, **settings: object
     ) -> WorkerService:
-        """Start one more worker; ``settings`` are fields of WorkerSettings."""
-        chosen = WorkerSettings(
-            models=(ServedModel(detector.name),),
-            **({"worker": f"w{len(self.services)}", "reply_margin_ms": 0.0} | settings),  # type: ignore[arg-type]
-        )
+        """Start one more worker; ``settings`` are fields of WorkerSettings.
+
+        Each request is worked on by itself unless told otherwise: most tests send the same picture many times.
+        """
+        own = {"worker": f"w{len(self.services)}", "reply_margin_ms": 0.0, "coalesce": False}
+        chosen = WorkerSettings(models=(ServedModel(detector.name),), **(own | settings))  # type: ignore[arg-type]
         transport = MemoryTransport(self.hub, will=offline(chosen.worker), name=chosen.worker)
         runners = Runners(VirtualRunner(lambda: detector.last_run_s), VirtualRunner(lambda: decode_s))
         service = WorkerService(chosen, {detector.name: detector}, transport, LoopClock(), runners, prepared)

@@ -72,7 +72,7 @@ def test_a_run_of_the_product_is_told_on_a_clock_that_begins_with_its_first_fram
 
 @pytest.fixture
 def empty_worker() -> VirtualRun:
-    from cloud_worker.service import WorkerStatistics
+    from cloud_worker.figures import WorkerStatistics
 
     nothing = WorkerStatistics(0, 0, 0, {}, {}, {}, {}, 0)
     results = (result(0, [(0, 0, 10, 10)], origin="edge"), result(1, [(0, 0, 10, 10)], origin="carried"))
