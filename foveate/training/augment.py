@@ -38,7 +38,7 @@ def augment(
     move_x, move_y = width / 2 - across * centre_x, height / 2 - scale * centre_y
     matrix = np.array([[across, 0, move_x], [0, scale, move_y]])
     # OpenCV counts from the middle of the first pixel, boxes from its corner.
-    by_middle = matrix + [[0, 0, (across - 1) / 2], [0, 0, (scale - 1) / 2]]
+    by_middle = matrix + np.array([[0, 0, (across - 1) / 2], [0, 0, (scale - 1) / 2]])
     view = cv2.warpAffine(picture, by_middle, (width, height), flags=cv2.INTER_LINEAR, borderValue=_GREY)
     gain = math.exp(rng.uniform(-settings.contrast, settings.contrast))
     offset = rng.uniform(-settings.brightness, settings.brightness)

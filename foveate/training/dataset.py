@@ -75,7 +75,7 @@ def _answers(lesson: Lesson, labels: Sequence[str], size: Size) -> Answers:
 def class_weights(counts: NDArray[np.int64]) -> NDArray[np.float32]:
     """How much each class counts (classes,): the rarer the more, as the root of its share, within limits."""
     seen = np.maximum(counts, 1)
-    return np.clip(np.sqrt(seen.max() / seen), 1, MOST_BOOST).astype(np.float32)
+    return np.asarray(np.clip(np.sqrt(seen.max() / seen), 1, MOST_BOOST), np.float32)
 
 
 def showing(samples: Samples, classes: int) -> NDArray[np.float64]:
@@ -86,4 +86,4 @@ def showing(samples: Samples, classes: int) -> NDArray[np.float64]:
     share[empty] = 1
     if 0 < empty.sum() < len(share):
         share[empty] *= min(1.0, MOST_EMPTY_SHARE / (1 - MOST_EMPTY_SHARE) * share[~empty].sum() / share[empty].sum())
-    return share / share.sum()
+    return np.asarray(share / share.sum())

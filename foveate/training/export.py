@@ -131,7 +131,7 @@ def _write_body(graph: GraphWriter, student: Student) -> str:
 def _write_outputs(graph: GraphWriter, student: Student, y: str) -> None:
     """Peaks, see ``judge.peaks``, and distances."""
     logits, log_reach = (
-        graph.conv(y, *(each.detach().cpu().numpy() for each in (head.weight, head.bias)), stride=1, groups=1)
+        graph.conv(y, head.weight.detach().numpy(), head.bias.detach().numpy(), stride=1, groups=1)
         for head in (student.centre, student.reach)
     )
     score = graph.node("Sigmoid", [logits])

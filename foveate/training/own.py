@@ -152,7 +152,8 @@ def _newborn(plan: Plan, order: Order) -> Student:
         student.load_state_dict(
             {name: earlier[name] if _fits(earlier.get(name), value) else value for name, value in own.items()}
         )
-    return student.to(hardware.device(), memory_format=torch.channels_last)
+    student.to(hardware.device(), memory_format=torch.channels_last)
+    return student
 
 
 def _fits(earlier: object, own: torch.Tensor) -> bool:

@@ -53,7 +53,8 @@ def targets(answers: Answers, classes: int, input_px: HeightWidth) -> Targets:
     weight = np.zeros((rows, columns), np.float32)
     x, y = ((np.arange(count, dtype=np.float32) + 0.5) * STRIDE_PX for count in (columns, rows))
     middle = (answers.xyxy[:, :2] + answers.xyxy[:, 2:]) / 2
-    inside = ((middle >= 0) & (middle < (input_px[1], input_px[0]))).all(axis=1)
+    limit = np.array([input_px[1], input_px[0]], np.float32)
+    inside = np.asarray(((middle >= 0) & (middle < limit)).all(axis=1))
     unknown = _covered(np.concatenate([answers.ignored, answers.xyxy[~inside]]), x, y)
     # What is doubtful about a place with a known object is mostly that object seen twice: there it is learned.
     counted[:, unknown & ~_covered(answers.xyxy[inside], x, y)] = 0

@@ -5,7 +5,6 @@ import onnx
 import pytest
 import torch
 
-from foveate.training import proof
 from foveate.training.export import entry, write
 from foveate.training.judge import detect, tensor
 from foveate.training.network import Separable, Student, StudentShape
@@ -33,7 +32,8 @@ def student(seed: int = 0) -> Student:
     with torch.no_grad():
         for _ in range(20):
             made(tensor(PICTURES, torch.device("cpu")))
-    return made.eval()
+    made.eval()
+    return made
 
 
 def test_the_file_detects_what_the_network_detects(tmp_path: Path) -> None:
@@ -73,10 +73,8 @@ def test_a_file_of_another_network_is_not_proven(tmp_path: Path) -> None:
 def test_normalisation_is_folded_away_and_the_file_is_small(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     write(student(), LABELS, path)
-    kinds = {node.op_type for node in onnx.load(path).graph.node}
-    assert "BatchNormalization" not in kinds
+    assert "BatchNormalization" not in {node.op_type for node in onnx.load(path).graph.node}
     assert path.stat().st_size < 300_000
-    assert proof.MOST_SCORE_DIFFERENCE < 0.01
 
 
 @pytest.mark.parametrize(("stride", "outputs", "residual"), [(1, 16, True), (2, 16, False), (1, 32, False)])

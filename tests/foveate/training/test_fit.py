@@ -17,7 +17,7 @@ from pipeline.timing import ManualClock
 from tests.support.lessons import scene
 
 LABELS = ("person",)
-SHORT = FitSettings(steps=12, batch=2, checks=2, checkpoint_s=3.0)
+SHORT = FitSettings(steps=8, batch=2, checks=2, checkpoint_s=3.0)
 LESSONS = scene(24)
 
 
@@ -66,10 +66,10 @@ def test_an_interrupted_training_ends_where_an_uninterrupted_one_does(tmp_path: 
 
     first, _ = fitting()
     with pytest.raises(KeyboardInterrupt):
-        first.run(desk(tmp_path / "b", say=stop_after(8)))
+        first.run(desk(tmp_path / "b", say=stop_after(5)))
     second, student = fitting(seed=5)  # another beginning, which the checkpoint replaces
     resumed = second.run(desk(tmp_path / "b"))
-    assert resumed.steps == through.steps == 12
+    assert resumed.steps == through.steps == 8
     assert weights(student) == pytest.approx(expected, rel=1e-4)
     assert resumed.f1 == pytest.approx(through.f1)
 
@@ -86,7 +86,7 @@ def test_a_finished_training_gives_its_result_again_without_a_step(tmp_path: Pat
     expected = weights(student)
     again, student = fitting(seed=3)
     said: list[Progress] = []
-    assert again.run(desk(tmp_path, say=said.append)).steps == 12
+    assert again.run(desk(tmp_path, say=said.append)).steps == 8
     assert said == []
     assert weights(student) == expected
 
@@ -102,7 +102,7 @@ def test_training_ends_when_its_time_is_up_and_says_how_long_it_takes(tmp_path: 
 
 def test_training_stops_early_where_nothing_gets_better(tmp_path: Path) -> None:
     # Nothing is known in the judged pictures and nothing is ever found: the agreement never rises.
-    empty = prepare([lesson for lesson in scene(200, empty_share=1.0)[:3]], LABELS, (48, 64))
+    empty = prepare(scene(3, empty_share=1.0), LABELS, (48, 64))
     started, _ = fitting(replace(SHORT, steps=60, checks=30, patience=2), judged=empty)
     assert started.run(desk(tmp_path)).steps < 60
 
