@@ -13,6 +13,7 @@ import typer
 
 import foveate.bench.cli
 import foveate.config.cli
+import foveate.learn.cli
 import foveate.models.cli
 import foveate.simulation.cli
 from cloud_worker.main import serve
@@ -44,6 +45,7 @@ app.add_typer(foveate.models.cli.app, name="model")
 app.add_typer(foveate.config.cli.app, name="config")
 app.add_typer(foveate.bench.cli.app, name="bench")
 app.add_typer(foveate.simulation.cli.app, name="simulate")
+app.add_typer(foveate.learn.cli.app, name="learn")
 app.command("plan")(plan_command)
 
 Sources = Annotated[

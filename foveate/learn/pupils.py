@@ -19,8 +19,8 @@ from foveate.learn.telling import status_of
 from foveate.learn.values import AttemptOrder, GeneralModel, LearnedModel, Outcome, decode, encode
 from foveate.learn.world import World
 from foveate.training.order import Progress
-from pipeline.policies.enough import LessonSummary, enough
-from pipeline.policies.learners import LastTry, Learner
+from pipeline.policies.enough import LessonSummary
+from pipeline.policies.learners import LastTry, Learner, enough_to_learn
 from pipeline.timing import rfc3339
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Pupil:
         self.training: Progress | None = None
         self.waits_for = ""
         self._summary = LessonSummary()
-        self._enough = enough(self._summary)
+        self._enough = enough_to_learn(self._summary)
 
     @property
     def name(self) -> str:
@@ -67,7 +67,7 @@ class Pupil:
         """Look at the lessons and the camera anew; and why it is to learn again, where that is news."""
         subject, now_s = self.subject, self.now_s
         look, overview = subject.look(), subject.overview()
-        self._summary, self._enough = overview.summary, enough(overview.summary)
+        self._summary, self._enough = overview.summary, enough_to_learn(overview.summary)
         news = ""
         if look.drifted != self.memory.drift_seen:
             await self.keep(self.memory.noticed(drifted=look.drifted, now_s=now_s))

@@ -1,7 +1,9 @@
 """Which camera learns next, and why the others wait: one training at a time, most to win first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pipeline.policies.enough import Enough, LessonSummary, enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,16 @@ class Next:
     camera: str | None
     reason: str
     waiting: dict[str, str]
+
+
+def enough_to_learn(summary: LessonSummary) -> Enough:
+    """Which way the lessons are enough for.
+
+    A class that has never been seen in a second place, a parked car, say, is learned too, and is the same however
+    often it is seen: it decides nothing where others do.
+    """
+    moving = {label: seen for label, seen in summary.labels.items() if seen.places > 1}
+    return enough(replace(summary, labels=moving) if moving else summary)
 
 
 def next_learner(learners: Sequence[Learner], now_s: float, settings: LearnersSettings) -> Next:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.policies.learners import LastTry, Learner, LearnersSettings, next_learner
+from pipeline.policies.enough import LessonSummary, Seen
+from pipeline.policies.learners import LastTry, Learner, LearnersSettings, enough_to_learn, next_learner
 
 SETTINGS = LearnersSettings()
 NOW_S = 1_000_000.0
@@ -68,6 +69,15 @@ def test_a_training_that_broke_down_is_tried_again_after_a_pause() -> None:
     last = LastTry(NOW_S - 60, 200, accepted=False, faulty=True)
     assert chosen(Learner("a", 200, last=last)) is None
     assert chosen(Learner("a", 200, last=replace(last, at_s=NOW_S - 1000))) == "a"
+
+
+def test_what_stands_in_one_place_for_ever_does_not_keep_the_others_from_being_learned() -> None:
+    people, parked = Seen(900, 80, 20, 900.0), Seen(400, 1, 1, 900.0)
+    found = enough_to_learn(LessonSummary(400, watched_s=900.0, labels={"person": people, "truck": parked}))
+    assert found.way == "own"
+    alone = enough_to_learn(LessonSummary(400, watched_s=900.0, labels={"truck": parked}))
+    assert alone.way == "wait"
+    assert "1 distinct tracks of truck" in alone.reason
 
 
 @given(st.lists(learners, unique_by=lambda one: one.camera))
