@@ -100,10 +100,13 @@ class KeptModels:
         if isinstance(state, str):
             self._unread(f"camera {slot.camera} begins with {slot.general.title}: {state}")
             return
-        held = [
-            await self._staged(slot, one) for one in (state.general, state.current, state.previous, state.candidate)
-        ]
-        slot.restore(*held, taken_back=state.taken_back)
+        slot.restore(
+            general=await self._staged(slot, state.general),
+            current=await self._staged(slot, state.current),
+            previous=await self._staged(slot, state.previous),
+            candidate=await self._staged(slot, state.candidate),
+            taken_back=state.taken_back,
+        )
 
     async def _staged(self, slot: ModelSlot, digest: str) -> Staged | None:
         """The model of a release; None where there is none, or where it cannot be used, which is told."""

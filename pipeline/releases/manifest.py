@@ -93,7 +93,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def encode(self) -> bytes:
         """The bytes that are signed: JSON with sorted keys and no white space, the same for the same values."""
-        return msgspec.json.encode(self, order="deterministic")
+        return msgspec.json.encode(self, order="sorted")
 
 
 def decode_manifest(data: bytes) -> Manifest:

@@ -29,7 +29,8 @@ LIMITS = "max_packet_size 8454144\npersistence false\nmax_queued_messages 100\nm
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Embedded]:
-    with Embedded() as broker:
+    broker = Embedded()
+    with broker:
         yield broker
 
 

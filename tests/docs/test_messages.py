@@ -20,6 +20,7 @@ from pipeline.alerts import Alert
 from pipeline.policies.fallback import Bound
 from pipeline.policies.offload import Why
 from pipeline.policies.restraint import Action
+from pipeline.releases.manifest import Manifest
 from pipeline.results import CameraState, DropReason, Origin, Result, ResultDetection, Timings, decode_result
 from pipeline.transport.base import PublishStatus
 from pipeline.transport.settings import MqttSettings
@@ -38,6 +39,7 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "detections": Reply,
     "beat": WorkerState,
     "p99_ms": Alert,
+    "sequence": Manifest,
     "since": StateMessage,
 }
 """What a message is, by a key that it alone has; the first that matches counts."""
