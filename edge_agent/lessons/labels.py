@@ -17,6 +17,7 @@ from pipeline.detections import Detections, Source
 from pipeline.geometry import BoxArray, Size, area, clip, coverage, iou
 
 _CONFIRMED, _DENIED = np.int8(Verdict.CONFIRMED), np.int8(Verdict.DENIED)
+_NO_BOXES: BoxArray = np.empty((0, 4), np.float32)
 _ALIKE = 0.6
 """Sides of one object, the smaller as a share of the larger, in two looks close to each other."""
 _HEIGHTS_PER_S = 1.5
@@ -85,7 +86,8 @@ class Sightings:
 
     def __init__(self, looks: Sequence[Entry], at_s: float, settings: CleaningSettings) -> None:
         self.at_s, self._settings = at_s, settings
-        self._looked_at = [entry.seen.looked_at for entry in looks if len(entry.seen.looked_at)]
+        self._regions = np.concatenate([_NO_BOXES, *(entry.seen.looked_at for entry in looks)])
+        self._look_of = np.repeat(np.arange(len(looks)), [len(entry.seen.looked_at) for entry in looks])
         self._seen: Counter[int] = Counter()
         self.hits: dict[int, list[Hit]] = {}
         for entry in sorted(looks, key=lambda e: e.at_s):
@@ -98,7 +100,8 @@ class Sightings:
 
     def _looks_at(self, box: NDArray[np.float32]) -> int:
         """How often the larger model has looked there another time."""
-        return sum(coverage(box[None], regions).max() >= LOOKED_AT_COVERAGE for regions in self._looked_at)
+        covered = coverage(box[None], self._regions)[0] >= LOOKED_AT_COVERAGE
+        return len(np.unique(self._look_of[covered]))
 
     def contradict(self, sure: Detections, row: int) -> bool:
         """Whether too few of the other looks where the larger model was sure now show that track, and none an object
