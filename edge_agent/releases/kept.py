@@ -45,7 +45,7 @@ class KeptModels:
             self.seen = seen
         for slot in self.slots:
             await self._recall(slot)
-            slot.listen(lambda event, slot=slot: self._note(slot, event))
+            slot.listen(partial(self._note, slot))
         self._loaded.clear()
         await self._clean()
 

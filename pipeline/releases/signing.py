@@ -19,7 +19,7 @@ from pipeline.releases.manifest import MOST_MANIFEST_BYTES, Manifest, decode_man
 MOST_ENVELOPE_BYTES = MOST_MANIFEST_BYTES + 1024
 _PREFIX = "ed25519:"
 _KEY_BYTES = 32
-_CONTEXT = b"foveate release 1\n"
+_CONTEXT = b"foveate-release-1\n"
 """Signed ahead of the manifest, so that what a key signs elsewhere is never taken for a release."""
 
 

@@ -16,7 +16,7 @@ from pipeline.wire import topics
 from tests.support.brokers import HOST, Mosquitto, quick_backoff, running, until, wait_listening
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "mosquitto"
-USERS = ("site-a", "worker", "viewer")
+USERS = ("site-a", "worker", "releases", "viewer")
 
 pytestmark = pytest.mark.mosquitto
 
@@ -101,6 +101,20 @@ async def test_under_the_access_list_a_viewer_can_publish_nothing(guarded: Guard
         await until(lambda: len(seen) > 0)
         await asyncio.sleep(0)
     assert [message.payload for message in seen] == [b"true"]
+
+
+async def test_under_the_access_list_an_agent_hears_releases_and_their_chunks_and_releases_none(
+    guarded: Guarded,
+) -> None:
+    agent, releases = guarded.session("site-a"), guarded.session("releases")
+    chunk = topics.model_chunk("own", "0" * 64, 0)
+    heard = listen(agent, topics.ANY_MODEL, chunk)
+    async with running(agent, releases):
+        await agent.publish(Outgoing(topics.model("own"), b"forged", retain=True))
+        await releases.publish(Outgoing(chunk, b"file", retain=True))
+        await releases.publish(Outgoing(topics.model("own"), b"manifest", retain=True))
+        await until(lambda: len(heard) == 2)
+    assert [message.payload for message in heard] == [b"file", b"manifest"]
 
 
 class Delivered(Mosquitto):
