@@ -13,6 +13,7 @@ from pipeline.errors import ModelError
 from pipeline.releases.signing import ReleaseRefused, TrustedKeys
 
 _log = logging.getLogger(__name__)
+MOST_SEEN = 1000
 
 
 class KeptModels:
@@ -90,7 +91,9 @@ class KeptModels:
             writing.exception()  # seen, also where nobody waits for it
 
     async def note_seen(self, name: str, seen: Seen) -> None:
-        """Note the newest release of a name. Raises OSError, and then nothing is noted."""
+        """Note the newest release of a name. Raises OSError and ReleaseRefused, and then nothing is noted."""
+        if name not in self.seen and len(self.seen) >= MOST_SEEN:
+            raise ReleaseRefused(f"{MOST_SEEN} models have been released here, and that is the most.")
         newer = {**self.seen, name: seen}
         await self._runner.run(partial(self.folder.write_seen, newer))
         self.seen = newer
@@ -116,7 +119,11 @@ class KeptModels:
             except (ReleaseRefused, ModelError, OSError) as error:
                 self._loaded[digest] = None
                 self._unread(f"camera {slot.camera} goes on without the release {digest[:12]}: {error}")
-        return self._loaded.get(digest)
+        staged = self._loaded.get(digest)
+        if staged is not None and (fault := slot.misfit(staged)):  # the configuration has changed since
+            self._unread(f"camera {slot.camera}: {fault}")
+            return None
+        return staged
 
     def _read(self, digest: str) -> Staged:
         """Verify and load a release as if it had just come; blocks."""

@@ -62,6 +62,7 @@ class Receiver:
         self._refused: deque[str] = deque(maxlen=MOST_REFUSED)
         self._told: deque[str] = deque(maxlen=MOST_REFUSED)
         self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._staging: tuple[Release, asyncio.Task[None]] | None = None
         self.counters = {"releases_offered": 0, "releases_refused": 0, "releases_retried": 0}
         self.remark = ""
@@ -104,7 +105,13 @@ class Receiver:
             self._refuse(name, f"a release of {name} is refused: {refused}", self._about(name))
             return
         except OSError as error:
-            self._refuse(name, f"a release of {name} is refused: it cannot be noted as seen ({error.strerror}).", slots)
+            self._refuse(
+                name,
+                f"a release of {name} is not taken yet: it cannot be noted as seen ({error.strerror}); it is tried"
+                f" again in {RETRY_FIRST_S:.0f} s.",
+                slots,
+            )
+            asyncio.get_running_loop().call_later(RETRY_FIRST_S, self._hear, Message(topic, payload))
             return
         self._give_up(name)
         manifest = release.manifest
@@ -172,7 +179,9 @@ class Receiver:
             task.add_done_callback(lambda _: self._wake.set())
         elif self._wanted:
             at_s = min(wanted.due_s for wanted in self._wanted.values())
-            asyncio.get_running_loop().call_later(at_s - now_s, self._wake.set)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(at_s - now_s, self._wake.set)
 
     def _ended(self) -> None:
         """Let go of a staging that has ended; raises what it did not expect."""

@@ -130,11 +130,15 @@ class ModelSlot:
             return self.refuse(staged.title, f"{staged.title} was taken back here before; release it as a new version.")
         if staged.release and staged.release in self.releases:
             return ""
-        if fault := label_fault(staged, self._general, self._objects):
+        if fault := self.misfit(staged):
             return self.refuse(staged.title, fault)
         self._candidate = staged
         self._tell(SlotEventKind.OFFERED, staged)
         return ""
+
+    def misfit(self, staged: Staged) -> str:
+        """Why a model's labels do not suit this camera, in a sentence; empty where they do."""
+        return label_fault(staged, self._built_in, self._objects)
 
     def refuse(self, model: str, reason: str) -> str:
         """Note that a release came to nothing here; the reason."""

@@ -103,10 +103,11 @@ def edge(
     groups: dict[str, str] | None = None,
     settings: ReleaseSettings | None = None,
     disk: Disk | None = None,
+    objects: frozenset[str] = frozenset(),
 ) -> Edge:
     """An edge that trusts ``KEY``."""
     settings = settings or ReleaseSettings((KEY.public,))
-    slots = [ModelSlot(name, Staged(Named())) for name in cameras]
+    slots = [ModelSlot(name, Staged(Named()), objects) for name in cameras]
     files = ModelFolder(folder, disk)
     runner = Inline()
     kept = KeptModels(files, slots, TrustedKeys(settings.trusted_keys), load, runner)

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from edge_agent.releases.disk import Disk
+from edge_agent.releases.files import Seen
+from edge_agent.releases.kept import MOST_SEEN
 from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.releases.slot import ModelSlot
 from pipeline.releases.publisher import ReleasePublisher
-from pipeline.releases.signing import SigningKey, TrustedKeys
+from pipeline.releases.signing import ReleaseRefused, SigningKey, TrustedKeys
 from pipeline.timing import run_virtual
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from tests.support.brokers import running, until
@@ -110,6 +112,26 @@ def test_a_key_that_is_not_trusted_any_more_takes_its_models_along(
     made = asyncio.run(restarted(tmp_path, settings=ReleaseSettings((SigningKey.new().public,))))
     assert held(made.slots[0]) == ["general@1.0.0", "general@1.0.0", "", ""]
     assert "models.trusted_keys does not have" in caplog.text
+
+
+def test_a_model_that_does_not_know_a_newly_wanted_object_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_use(tmp_path)
+    made = asyncio.run(restarted(tmp_path, objects=frozenset({"cat"})))
+    assert held(made.slots[0]) == ["general@1.0.0", "general@1.0.0", "", ""]
+    assert "own@2 does not know the camera's objects cat" in caplog.text
+
+
+def test_the_names_that_are_remembered_are_bounded(tmp_path: Path) -> None:
+    async def main() -> None:
+        made = await restarted(tmp_path)
+        made.kept.seen = {f"model-{number}": Seen(1, "") for number in range(MOST_SEEN)}
+        await made.kept.note_seen("model-7", Seen(2, ""))
+        with pytest.raises(ReleaseRefused, match="1000 models"):
+            await made.kept.note_seen("one more", Seen(1, ""))
+
+    asyncio.run(main())
 
 
 def test_a_replay_is_refused_after_a_restart_too(tmp_path: Path) -> None:

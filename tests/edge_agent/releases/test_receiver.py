@@ -202,26 +202,31 @@ def test_a_revocation_takes_the_model_back_at_once_and_for_good(tmp_path: Path) 
 
 
 class FullDisk(Disk):
-    """A disk without room for files, until there is some."""
+    """A disk without room for some files, until there is some."""
 
     full = True
 
+    def __init__(self, where: str) -> None:
+        self.where = where
+
     def write(self, path: Path, data: bytes) -> None:
-        if self.full and path.parent.name == "files":
+        if self.full and path.match(self.where):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data[: len(data) // 2])
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         super().write(path, data)
 
 
-def test_a_full_disk_is_told_leaves_no_halves_and_is_tried_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["files/*", "releases/*", "seen.json*"])
+def test_a_full_disk_is_told_leaves_no_halves_and_is_tried_again(where: str, tmp_path: Path) -> None:
     async def main() -> None:
-        hub, disk = MemoryHub(), FullDisk()
+        hub, disk = MemoryHub(), FullDisk(where)
         async with at(hub, tmp_path, disk=disk) as edge:
             await publish(hub, released(FILE), FILE)
             await until(lambda: bool(edge.refusals))
-            assert "cannot be had yet: No space left on device" in edge.refusals[0]
-            assert list((tmp_path / "files").iterdir()) == []
+            assert "No space left on device" in edge.refusals[0]
+            assert "tried again in 30 s" in edge.refusals[0]
+            assert not list(tmp_path.rglob(where))
             disk.full = False
             await asyncio.sleep(3600)
             await proven(edge, "own@1")
