@@ -22,10 +22,10 @@ TWIN_LOSS = 0.005
 
 
 class Attempt:
-    """Carries out an order. ``train`` is what trains; another one stands in for it in tests."""
+    """Carries out an order. ``trainer`` is what trains, a process of its own unless another one is given."""
 
-    def __init__(self, order: AttemptOrder, say: Say, train: Train = train, clock: Clock | None = None) -> None:
-        self._order, self._say, self._train = order, say, train
+    def __init__(self, order: AttemptOrder, say: Say, trainer: Train | None = None, clock: Clock | None = None) -> None:
+        self._order, self._say, self._train = order, say, trainer or train
         self._clock, self._files = clock or MonotonicClock(), LessonFiles(order.folder)
 
     async def go(self) -> Outcome:
