@@ -30,8 +30,8 @@ class MigrationSettings:
     """A target is left after ``refusals_to_leave`` refusals in a row, or with ``least_in_flight`` or more under way
     and ``deviations`` standard deviations more than expected.
 
-    Requests come back after ``dwell_s``, twice as long each time that it must be left again within ``calm_s`` of that,
-    and never longer than ``dwell_most_s``.
+    Requests come back after ``dwell_s``. For ``calm_s`` from then on they are on trial: one refusal is enough, and the
+    next dwell is twice as long, up to ``dwell_most_s``.
     """
 
     refusals_to_leave: int = 3
@@ -106,7 +106,7 @@ class TargetHealth:
         """It refused for want of time or room, or ``for_good``: it is stopping, or cannot do what is asked."""
         if for_good:
             return self._left(Standing.GONE, "refuses", now_s)
-        if self.refusals + 1 >= self.settings.refusals_to_leave:
+        if self._on_trial(now_s) or self.refusals + 1 >= self.settings.refusals_to_leave:
             return self._left(Standing.OVERLOADED, "busy", now_s)
         return replace(self, refusals=self.refusals + 1)
 
@@ -114,12 +114,16 @@ class TargetHealth:
         """So much is under way to it."""
         return self._left(Standing.OVERLOADED, "queue", now_s) if piles_up(load, self.settings) else self
 
+    def _on_trial(self, now_s: float) -> bool:
+        """Whether it has been left and not been calm since."""
+        return self.dwell_s > 0 and now_s - self.until_s < self.settings.calm_s
+
     def _left(self, standing: Standing, reason: str, now_s: float) -> "TargetHealth":
         """The health of a target that is left now; what was left already tells nothing new, unless it is gone."""
         closed = bool(self.closed(now_s))
         if closed and (standing is not Standing.GONE or self.standing is Standing.GONE):
             return self
-        again = self.dwell_s > 0 and now_s - self.until_s < self.settings.calm_s
+        again = self._on_trial(now_s)
         longer_s = self.dwell_s if closed else 2 * self.dwell_s
         dwell_s = min(self.settings.dwell_most_s, longer_s) if again else self.settings.dwell_s
         return replace(self, standing=standing, reason=reason, until_s=now_s + dwell_s, dwell_s=dwell_s, refusals=0)

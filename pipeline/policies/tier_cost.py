@@ -2,7 +2,7 @@
 
 Weights in mixed units mean nothing, so that each part is first divided by what may be spent of it, as VideoEdge does
 with the demands of a plan (Hung et al., SEC 2018) and DeepDecision with the metrics that it weighs (Ran et al.,
-INFOCOM 2018). Latency counts by its tail: two ways of one mean may differ in whether they keep a deadline.
+INFOCOM 2018). Latency counts by its mean: that a bad case would be late keeps a target from being asked at all.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,30 @@ NEAREST_FIRST = tuple(Tier)
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """An answer: when it is there after the asking, and its shortfall, the part of the best F1 that it lacks."""
+
+    at_ms: float
+    shortfall: float
+
+
+def mean_shortfall(first: Stage, second: Stage, until_ms: float) -> float:
+    """What is lacking on the average from the first answer on until the request's time is over: the longer the better
+    answer takes, the less it is worth.
+    """
+    if until_ms <= first.at_ms:
+        return first.shortfall
+    waiting = min(1.0, max(0.0, second.at_ms - first.at_ms) / (until_ms - first.at_ms))
+    return second.shortfall + waiting * (first.shortfall - second.shortfall)
+
+
+@dataclass(frozen=True, slots=True)
 class Expense:
-    """What an answer takes: ``tail_ms`` until it is there in a bad case, ``billed_bytes`` sent, each times the price
-    of its way, ``energy_j`` joules, and ``shortfall``, the part of the best possible F1 that it lacks.
+    """What a request takes: ``latency_ms`` until its first answer, ``billed_bytes`` sent, each times the price of its
+    way, ``energy_j`` joules, and the ``shortfall`` of its answers, averaged over their time.
     """
 
-    tail_ms: float
+    latency_ms: float
     billed_bytes: float = 0.0
     energy_j: float = 0.0
     shortfall: float = 0.0
@@ -83,7 +101,7 @@ def cost(expense: Expense, deadline_ms: float, allowance: Allowance, weights: We
     whole time and not what remains of it, so that waiting makes nothing cheaper or dearer than something else.
     """
     return (
-        weights.latency * max(0.0, expense.tail_ms) / deadline_ms
+        weights.latency * max(0.0, expense.latency_ms) / deadline_ms
         + weights.bytes * expense.billed_bytes / allowance.billed_bytes
         + weights.energy * expense.energy_j / allowance.energy_j
         + weights.shortfall * expense.shortfall / allowance.shortfall

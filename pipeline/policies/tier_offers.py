@@ -1,5 +1,6 @@
 """What a request asks for, what each tier offers for it, and what keeps a target from answering it."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,7 +52,8 @@ class Ask:
 
     It has ``deadline_ms`` in all, of which ``remaining_ms`` are left. ``masked``: it shows nothing that a mask hides,
     and nothing but crops. ``tokens_bytes`` is what the uplink budget allows now (None: no limit). ``stands`` is the
-    shortfall of the answer that there is already (None: no answer). ``most_stages`` is 1 or 2.
+    shortfall of the answer that there is already, as a rule the small model's (None: there is none, so that whoever can
+    is asked at any cost). ``most_stages`` is 1 or 2.
     """
 
     models: frozenset[str]
@@ -67,11 +69,19 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """What a round trip to a target and back is expected to take, and what in a bad case."""
+
+    mean_ms: float
+    tail_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """What a target would take to answer one request now. A target is where a request can be sent: the workers of one
     tier and place, which share its requests, or the device itself.
 
-    ``room`` is how much more it admits; ``tail_ms`` the predicted tail until its answer is there (None: unknown);
+    ``room`` is how much more it admits; ``latency`` is predicted until its answer is there (None: unknown);
     ``transfer_price`` what a byte to it counts, 1 on the uplink that is budgeted and 0 on the device; ``shortfall`` the
     part of the best possible F1 that its answers lack. ``closed`` is why it takes no requests, empty where it does.
     """
@@ -80,7 +90,7 @@ class Offer:
     tier: Tier
     models: frozenset[str]
     room: float
-    tail_ms: float | None
+    latency: Latency | None
     energy_j: float = 0.0
     transfer_price: float = 1.0
     shortfall: float = 0.0
@@ -103,8 +113,8 @@ def obstacle(ask: Ask, offer: Offer) -> NotTaken | None:
         return NotTaken(Why.NO_TOKENS, billed_bytes(ask, offer), ask.tokens_bytes)
     if ask.stands is not None and offer.shortfall >= ask.stands:
         return NotTaken(Why.NO_BETTER, offer.shortfall, ask.stands)
-    if offer.tail_ms is not None and offer.tail_ms > ask.remaining_ms:
-        return NotTaken(Why.LATE, offer.tail_ms, ask.remaining_ms)
+    if offer.latency is not None and offer.latency.tail_ms > ask.remaining_ms:
+        return NotTaken(Why.LATE, offer.latency.tail_ms, ask.remaining_ms)
     return None
 
 
@@ -115,20 +125,29 @@ def billed_bytes(ask: Ask, offer: Offer) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What the workers of a target say of themselves: the 95th percentile of a run and the mean wait before it."""
+    """What the workers of a target say of themselves: the 95th percentile of a run, and how long a newcomer waits."""
 
     run_ms: float | None = None
     wait_ms: float | None = None
 
 
-def tail_ms(
-    path: PathEstimate, announced: Announced, size_bytes: float, now_s: float, kind: str = "mosaic"
-) -> float | None:
-    """The predicted tail of a round trip to a target: what its path knows and, where it knows nothing fresh of the
-    worker, what that says of itself. So a target that nobody has asked for a while can still be judged, from echoes.
-    None where nothing fresh is known of the network.
+def wait_step(wait_ms: float | None) -> int:
+    """A wait on a scale of steps at 10, 30, 70, 150 ms and so on. A worker whose wait takes another step announces it:
+    whoever has turned away from it would else not hear that it is free again before its next heartbeat.
     """
-    forecast = path.forecast(size_bytes, now_s, kind)
-    if forecast is None or path.knows_worker(kind, now_s):
-        return None if forecast is None else forecast.tail_ms
-    return forecast.tail_ms + (announced.run_ms or 0.0) + (announced.wait_ms or 0.0)
+    return int(math.log2(1 + max(0.0, wait_ms or 0.0) / 10))
+
+
+def latency(
+    path: PathEstimate, announced: Announced, size_bytes: float, now_s: float, deviations: float = 1.0
+) -> Latency | None:
+    """The round trip of a mosaic to a target: what its path knows and, where that knows nothing fresh of the worker,
+    what the worker says of itself. So a target that nobody has asked for a while can still be judged, from echoes.
+    None where nothing fresh is known of the network. The tail is the mean plus ``deviations`` deviations.
+    """
+    forecast = path.forecast(size_bytes, now_s, deviations=deviations)
+    if forecast is None:
+        return None
+    known = path.knows_worker("mosaic", now_s)
+    worker_ms = 0.0 if known else (announced.run_ms or 0.0) + (announced.wait_ms or 0.0)
+    return Latency(forecast.mean_ms + worker_ms, forecast.tail_ms + worker_ms)

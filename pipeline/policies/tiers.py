@@ -12,7 +12,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from pipeline.policies.tier_cost import NEAREST_FIRST, PRESETS, Allowance, Expense, Tier, Weights, cost
+from pipeline.policies.tier_cost import (
+    NEAREST_FIRST,
+    PRESETS,
+    Allowance,
+    Expense,
+    Stage,
+    Tier,
+    Weights,
+    cost,
+    mean_shortfall,
+)
 from pipeline.policies.tier_offers import Ask, NotTaken, Offer, Why, billed_bytes, obstacle
 
 Plan = tuple[str, ...]
@@ -34,7 +44,8 @@ class Reason(StrEnum):
     HELD = "held"  # another one is cheaper, but not by enough or not for long enough
     ONLY = "only"  # no other target could
     TRIED = "tried"  # nothing known is in time, and of this nothing is known
-    NOBODY = "nobody"  # what the device has found stands
+    NOT_WORTH = "not_worth"  # the answer that stands is good enough, at these costs
+    NOBODY = "nobody"  # nobody can
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +83,34 @@ class TierSelector(Protocol):
 
 
 def _plans(ask: Ask, offers: Sequence[Offer], settings: TierSettings) -> list[tuple[Offer, ...]]:
-    """All plans of targets that can: each alone and, where two stages may be, each with a slower and better one."""
+    """All plans of targets that can: each alone and, where two stages may be, each with a slower and better one; and
+    nobody, where an answer stands.
+    """
     plans: list[tuple[Offer, ...]] = [(offer,) for offer in offers]
+    if plans and ask.stands is not None:
+        plans.append(())
     if not settings.two_stage or ask.most_stages < 2:
         return plans
     for first, second in itertools.permutations(offers, 2):
-        slower = (first.tail_ms or 0.0) < (second.tail_ms or 0.0)
         room = ask.tokens_bytes is None or billed_bytes(ask, first) + billed_bytes(ask, second) <= ask.tokens_bytes
-        if slower and second.shortfall < first.shortfall and room:
+        if _mean_ms(first) < _mean_ms(second) and second.shortfall < first.shortfall and room:
             plans.append((first, second))
     return plans
 
 
 def _expense(ask: Ask, plan: Sequence[Offer]) -> Expense:
-    """What a plan takes: the latency of its first answer, the shortfall of its last, and all bytes and joules."""
+    """What a plan takes: the latency of its first answer, all bytes and joules, and what its answers lack."""
+    stages = [Stage(_mean_ms(offer), offer.shortfall) for offer in plan] or [Stage(0.0, ask.stands or 0.0)]
     return Expense(
-        tail_ms=plan[0].tail_ms or 0.0,
+        latency_ms=stages[0].at_ms,
         billed_bytes=sum(billed_bytes(ask, offer) for offer in plan),
         energy_j=sum(offer.energy_j for offer in plan),
-        shortfall=plan[-1].shortfall,
+        shortfall=mean_shortfall(stages[0], stages[-1], ask.remaining_ms),
     )
+
+
+def _mean_ms(offer: Offer) -> float:
+    return 0.0 if offer.latency is None else offer.latency.mean_ms
 
 
 def _names(plan: Sequence[Offer]) -> Plan:
@@ -111,9 +130,9 @@ class _Survey:
         found = {offer.target: obstacle(ask, offer) for offer in offers}
         obstacles = {target: why for target, why in found.items() if why is not None}
         able = tuple(offer for offer in offers if offer.target not in obstacles)
-        known = tuple(offer for offer in able if offer.tail_ms is not None)
+        known = tuple(offer for offer in able if offer.latency is not None)
         if known:
-            obstacles |= {offer.target: NotTaken(Why.UNKNOWN) for offer in able if offer.tail_ms is None}
+            obstacles |= {offer.target: NotTaken(Why.UNKNOWN) for offer in able if offer.latency is None}
         return cls(obstacles, known or able, bool(able) and not known)
 
     def choice(self, plan: tuple[Offer, ...], reason: Reason, ask: Ask, held: Held, now_s: float) -> Choice:
@@ -121,6 +140,16 @@ class _Survey:
         leaving_bytes = ask.size_bytes * sum(offer.tier is Tier.CLOUD for offer in plan)
         now_held = held if held.plan == _names(plan) else Held(_names(plan), now_s)
         return Choice(_names(plan), reason, 0.0, self.obstacles, leaving_bytes, now_held)
+
+
+def _reason(chosen: tuple[Offer, ...], best: tuple[Offer, ...], survey: _Survey) -> Reason:
+    if not chosen:
+        return Reason.NOT_WORTH
+    if survey.tried:
+        return Reason.TRIED
+    if len(survey.able) == 1:
+        return Reason.ONLY
+    return Reason.LEAST_COST if chosen == best else Reason.HELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +161,11 @@ class WeightedCost:
     def select(self, ask: Ask, offers: Sequence[Offer], held: Held, now_s: float) -> Choice:
         survey = _Survey.of(ask, offers)
         costs = {plan: self._cost(ask, plan) for plan in _plans(ask, survey.able, self.settings)}
-        if not costs:
+        if not survey.able:
             # The plan is kept: what one request could not have is no change of mind.
             return replace(survey.choice((), Reason.NOBODY, ask, held, now_s), held=held)
         best = min(costs, key=costs.__getitem__)
         chosen = best if survey.tried else self._steady(best, costs, held, now_s)
-        reason = Reason.ONLY if len(costs) == 1 else Reason.LEAST_COST if chosen == best else Reason.HELD
-        reason = Reason.TRIED if survey.tried else reason
         others = {
             offer.target: NotTaken(
                 Why.HELD_BACK if offer in best else Why.DEARER,
@@ -148,7 +175,7 @@ class WeightedCost:
             for offer in survey.able
             if offer not in chosen
         }
-        choice = survey.choice(chosen, reason, ask, held, now_s)
+        choice = survey.choice(chosen, _reason(chosen, best, survey), ask, held, now_s)
         return replace(choice, cost=costs[chosen], not_taken=survey.obstacles | others)
 
     def _cost(self, ask: Ask, plan: Sequence[Offer]) -> float:
@@ -181,16 +208,12 @@ class _Greedy:
         return replace(survey.choice((first,), reason, ask, held, now_s), not_taken=survey.obstacles | others)
 
 
-def _tail_ms(offer: Offer) -> float:
-    return offer.tail_ms or 0.0
-
-
 def _distance(offer: Offer) -> float:
     return float(NEAREST_FIRST.index(offer.tier))
 
 
 TIER_KINDS: Mapping[str, Callable[[TierSettings], TierSelector]] = {
     "weighted": WeightedCost,
-    "fastest": lambda _: _Greedy(_tail_ms),
+    "fastest": lambda _: _Greedy(_mean_ms),
     "nearest": lambda _: _Greedy(_distance),
 }

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,14 +19,14 @@ from pipeline.policies.migration import (
     piles_up,
 )
 from pipeline.policies.tier_cost import Tier
-from pipeline.policies.tier_offers import Ask, Offer, Privacy, Why
+from pipeline.policies.tier_offers import Ask, Latency, Offer, Privacy, Why
 from pipeline.policies.tiers import WeightedCost
 
 SETTINGS = MigrationSettings()
 MODEL = frozenset({"large"})
 ASK = Ask(MODEL, 10_000.0, 200.0, 120.0)
-NEIGHBOUR = Offer("edge-2", Tier.EDGE, MODEL, 8.0, 60.0, energy_j=2.0, transfer_price=0.2)
-CLOUD = Offer("cloud", Tier.CLOUD, MODEL, 64.0, 40.0, transfer_price=0.0)
+NEIGHBOUR = Offer("edge-2", Tier.EDGE, MODEL, 8.0, Latency(60.0, 60.0), energy_j=2.0, transfer_price=0.2)
+CLOUD = Offer("cloud", Tier.CLOUD, MODEL, 64.0, Latency(40.0, 40.0), transfer_price=0.0)
 
 
 def test_a_target_takes_requests_until_something_is_wrong() -> None:
@@ -93,7 +94,7 @@ def test_a_target_in_balance_is_hardly_ever_taken_for_overloaded_and_one_that_fi
 
     def most_under_way(per_s: float, servers: int, run_s: float) -> list[bool]:
         """What is judged at each of 3,000 arrivals at random, with runs of exponential times."""
-        now_s, ends, found = 0.0, [], list[bool]()
+        now_s, ends, found = 0.0, list[float](), list[bool]()
         free = [0.0] * servers
         for _ in range(3000):
             now_s += rng.expovariate(per_s)
@@ -127,9 +128,9 @@ def test_a_neighbour_of_the_tier_is_asked_before_another_tier_even_if_that_is_ch
     assert choice.not_taken["cloud"].why is Why.NEIGHBOUR
 
 
-@pytest.mark.parametrize("change", [{"tail_ms": 130.0}, {"closed": "overdue"}, {"room": 0.0}])
-def test_without_a_neighbour_that_can_the_next_tier_is_asked(change: dict[str, float | str]) -> None:
-    neighbour = replace(NEIGHBOUR, **change)  # type: ignore[arg-type] # the fields of Offer, by name
+@pytest.mark.parametrize("change", [{"latency": Latency(130.0, 130.0)}, {"closed": "overdue"}, {"room": 0.0}])
+def test_without_a_neighbour_that_can_the_next_tier_is_asked(change: dict[str, Any]) -> None:
+    neighbour = replace(NEIGHBOUR, **change)
     choice = move(ASK, Tier.EDGE, (neighbour, CLOUD), WeightedCost(), 0.0)
     assert choice.plan == ("cloud",)
     assert set(choice.not_taken) == {"edge-2"}

@@ -9,18 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.policies.path import PathEstimate, RoundTrip
-from pipeline.policies.tier_cost import PRESETS, Tier
-from pipeline.policies.tier_offers import Announced, Ask, Offer, Privacy, Why, obstacle, tail_ms
+from pipeline.policies.tier_cost import PRESETS, Allowance, Expense, Tier, cost
+from pipeline.policies.tier_offers import Announced, Ask, Latency, Offer, Privacy, Why, latency, obstacle, wait_step
 from pipeline.policies.tiers import TIER_KINDS, Choice, Held, Reason, TierSettings, WeightedCost
 
 LARGE = frozenset({"large"})
-DEVICE = Offer("device", Tier.DEVICE, frozenset({"large"}), 1.0, 60.0, energy_j=1.8, transfer_price=0.0, shortfall=0.08)
-EDGE = Offer("edge", Tier.EDGE, frozenset({"large"}), 8.0, 40.0, energy_j=0.8, transfer_price=0.0, shortfall=0.03)
-CLOUD = Offer("cloud", Tier.CLOUD, frozenset({"large", "huge"}), 64.0, 110.0, energy_j=0.3)
+DEVICE = Offer(
+    "device",
+    Tier.DEVICE,
+    frozenset({"large"}),
+    1.0,
+    Latency(60.0, 60.0),
+    energy_j=1.8,
+    transfer_price=0.0,
+    shortfall=0.08,
+)
+EDGE = Offer(
+    "edge", Tier.EDGE, frozenset({"large"}), 8.0, Latency(40.0, 40.0), energy_j=0.8, transfer_price=0.0, shortfall=0.03
+)
+CLOUD = Offer("cloud", Tier.CLOUD, frozenset({"large", "huge"}), 64.0, Latency(100.0, 110.0), energy_j=0.3)
 ASK = Ask(LARGE, 10_000.0, 200.0, 180.0)
 ALL = (DEVICE, EDGE, CLOUD)
 
-tails = st.none() | st.floats(1.0, 400.0)
+latencies = st.none() | st.floats(1.0, 400.0).map(lambda mean_ms: Latency(mean_ms, 1.3 * mean_ms))
 asks = st.builds(
     Ask,
     st.sets(st.sampled_from(("large", "huge")), min_size=1).map(frozenset),
@@ -43,7 +54,7 @@ def offers(draw: st.DrawFn) -> tuple[Offer, ...]:
             draw(st.sampled_from(Tier)),
             draw(st.frozensets(st.sampled_from(("large", "huge")))),
             draw(st.floats(0.0, 20.0)),
-            draw(tails),
+            draw(latencies),
             draw(st.floats(0.0, 5.0)),
             draw(st.floats(0.0, 1.0)),
             draw(st.floats(0.0, 0.2)),
@@ -116,26 +127,32 @@ def test_where_nobody_can_answer_what_the_device_has_found_stands() -> None:
     assert why(choice) == dict.fromkeys(("device", "edge", "cloud"), Why.LATE)
 
 
+QUICK = replace(EDGE, latency=Latency(10.0, 10.0), energy_j=0.2, shortfall=0.12)
+SOON = replace(CLOUD, latency=Latency(100.0, 100.0))
+
+
 def test_a_quick_answer_and_a_better_one_after_it_are_both_asked_where_that_is_worth_it() -> None:
-    choice = select(preset="latency")
+    choice = select(given=(QUICK, SOON), preset="latency")
     assert choice.plan == ("edge", "cloud")
-    assert select(replace(ASK, most_stages=1), preset="latency").plan == ("edge",)
-    assert select(preset="bandwidth").plan == ("edge",)
+    assert select(replace(ASK, most_stages=1), (QUICK, SOON), preset="latency").plan == ("cloud",)
+    assert select(given=(QUICK, SOON), preset="latency", two_stage=False).plan == ("cloud",)
+    late = replace(SOON, latency=Latency(170.0, 170.0))  # its answer would not stand for long
+    assert select(given=(QUICK, late), preset="latency").plan == ("edge",)
 
 
 def test_two_stages_are_both_under_the_one_deadline_and_within_the_tokens() -> None:
-    assert select(replace(ASK, remaining_ms=109.0), preset="latency").plan == ("edge",)
-    billed = (replace(EDGE, transfer_price=0.5), CLOUD)
-    assert select(replace(ASK, tokens_bytes=14_999.0), billed, preset="latency").plan != ("edge", "cloud")
+    assert select(replace(ASK, remaining_ms=99.0), (QUICK, SOON), preset="latency").plan == ("edge",)
+    billed = (replace(QUICK, transfer_price=0.5), SOON)
+    assert select(replace(ASK, tokens_bytes=14_999.0), billed, preset="latency").plan == ("cloud",)
     assert select(replace(ASK, tokens_bytes=15_000.0), billed, preset="latency").plan == ("edge", "cloud")
 
 
 def test_a_target_of_which_nothing_is_known_is_tried_only_where_nothing_known_is_in_time() -> None:
-    unknown = replace(CLOUD, tail_ms=None)
+    unknown = replace(CLOUD, latency=None)
     assert why(select(given=(EDGE, unknown)))["cloud"] is Why.UNKNOWN
     tried = select(replace(ASK, remaining_ms=30.0), (EDGE, unknown))
     assert (tried.plan, tried.reason) == (("cloud",), Reason.TRIED)
-    two = select(given=(unknown, replace(DEVICE, tail_ms=None)))
+    two = select(given=(unknown, replace(DEVICE, latency=None)))
     assert len(two.plan) == 1
     assert len(two.not_taken) == 1
 
@@ -158,10 +175,10 @@ def test_a_little_cheaper_is_no_reason_to_change() -> None:
     selector = WeightedCost(TierSettings(two_stage=False))
     near = replace(EDGE, target="a")
     held = selector.select(ASK, (near,), Held(), 0.0).held
-    choice = selector.select(ASK, (near, replace(near, target="b", tail_ms=36.0)), held, 10.0)
+    choice = selector.select(ASK, (near, replace(near, target="b", latency=Latency(36.0, 36.0))), held, 10.0)
     assert (choice.plan, choice.reason, choice.held.since_s) == (("a",), Reason.HELD, 0.0)
     assert why(choice) == {"b": Why.HELD_BACK}
-    clearly = replace(near, target="b", tail_ms=1.0, energy_j=0.1)
+    clearly = replace(near, target="b", latency=Latency(1.0, 1.0), energy_j=0.1)
     assert selector.select(ASK, (near, clearly), held, 10.0).plan == ("b",)
 
 
@@ -189,7 +206,9 @@ def test_whoever_is_chosen_can_and_may_and_every_other_target_has_its_reason(
     assert not set(choice.not_taken) & set(choice.plan)
     chosen = [by_name[target] for target in choice.plan]
     assert all(obstacle(ask, offer) is None for offer in chosen)
-    assert bool(choice.plan) == any(obstacle(ask, offer) is None for offer in given)
+    assert bool(choice.plan) or choice.reason in (Reason.NOBODY, Reason.NOT_WORTH)
+    assert (choice.reason is Reason.NOBODY) == all(obstacle(ask, offer) is not None for offer in given)
+    assert choice.reason is not Reason.NOT_WORTH or ask.stands is not None
     assert (
         ask.tokens_bytes is None or sum(ask.size_bytes * o.transfer_price for o in chosen) <= ask.tokens_bytes * 1.001
     )
@@ -220,7 +239,10 @@ def test_between_targets_that_can_the_plan_changes_at_most_once_in_the_dwell_tim
     selector, held, now_s, changes_s = WeightedCost(), Held(), 0.0, []
     for gap_s, edge_ms, cloud_ms in moves:
         now_s += gap_s
-        two = (replace(EDGE, tail_ms=edge_ms), replace(CLOUD, tail_ms=cloud_ms, shortfall=0.03))  # one stage
+        two = (
+            replace(EDGE, latency=Latency(edge_ms, edge_ms)),
+            replace(CLOUD, latency=Latency(cloud_ms, cloud_ms), shortfall=0.03),
+        )  # one stage
         choice = selector.select(replace(ASK, remaining_ms=200.0), two, held, now_s)
         if choice.plan != held.plan:
             changes_s.append(now_s)
@@ -228,13 +250,34 @@ def test_between_targets_that_can_the_plan_changes_at_most_once_in_the_dwell_tim
     assert all(b - a >= 2.0 - 1e-9 for a, b in itertools.pairwise(changes_s))
 
 
+def test_the_answer_that_stands_is_kept_where_a_better_one_is_not_worth_its_cost() -> None:
+    good, poor = replace(ASK, stands=0.05), replace(ASK, stands=0.2)
+    kept = select(good, (CLOUD,), "bandwidth")
+    assert (kept.plan, kept.reason, why(kept)) == ((), Reason.NOT_WORTH, {"cloud": Why.DEARER})
+    assert kept.cost == cost(Expense(0.0, shortfall=0.05), 200.0, Allowance(), PRESETS["bandwidth"])
+    assert select(poor, (CLOUD,), "bandwidth").plan == ("cloud",)
+    assert select(replace(ASK, stands=None), (CLOUD,), "bandwidth").reason is Reason.ONLY
+
+
 def test_a_target_that_nobody_has_asked_is_judged_by_echoes_and_by_what_it_says_of_itself() -> None:
     path, announced = PathEstimate(), Announced(20.0, 5.0)
-    assert tail_ms(path, announced, 1000.0, 0.0) is None
+    assert latency(path, announced, 1000.0, 0.0) is None
     echoed = path.probed(200.0, 0.0, 10.0, 0.0)
-    first = tail_ms(echoed, announced, 200.0, 0.1)
+    first, silent = latency(echoed, announced, 200.0, 0.1), latency(echoed, Announced(), 200.0, 0.1)
     assert first is not None
-    assert 30.0 < first < 60.0
+    assert silent is not None
+    assert first.mean_ms == pytest.approx(silent.mean_ms + 25.0)
     asked = echoed.answered(RoundTrip("mosaic", 200.0, 0.0, 60.0, 0.0, 50.0), 0.2)
-    own, blind = tail_ms(asked, announced, 200.0, 0.3), tail_ms(asked, Announced(), 200.0, 0.3)
+    own, blind = latency(asked, announced, 200.0, 0.3), latency(asked, Announced(), 200.0, 0.3)
     assert own == blind  # what was measured counts, whatever is announced
+    assert own is not None
+    pessimistic = latency(asked, announced, 200.0, 0.3, deviations=3.0)
+    assert pessimistic is not None
+    assert own.mean_ms == pessimistic.mean_ms < own.tail_ms < pessimistic.tail_ms
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "step"), [(None, 0), (0.0, 0), (9.9, 0), (10.0, 1), (29.9, 1), (30.0, 2), (150.0, 4)]
+)
+def test_waits_are_told_apart_by_steps_that_grow_with_them(wait_ms: float | None, step: int) -> None:
+    assert wait_step(wait_ms) == step
