@@ -1,4 +1,4 @@
-"""The shortest way to an answer for each job: along with an identical one that is under way, or by the model."""
+"""The shortest way to an answer for each job: from the cache, along with an identical one, or by the model."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
@@ -9,9 +9,11 @@ from cloud_worker.jobs import Job
 from cloud_worker.outcomes import Answered, Deliver, Outcome, Refused
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations
+from pipeline.detections import Detections
 from pipeline.policies.coalescing import Coalescing, End, Role
+from pipeline.policies.result_cache import CacheGain, ResultCache
 from pipeline.timing import Clock
-from pipeline.wire.messages import Refusal
+from pipeline.wire.messages import Refusal, ReuseFigures
 
 Enqueue = Callable[[Job, Job | None], Refused | None]
 """Queues a job, in the place of another where one is given; or says why not."""
@@ -46,6 +48,7 @@ class Answers:
         clock: Clock,
         deliver: Deliver,
         most_followers: int,
+        cache: ResultCache[Question, Detections],
     ) -> None:
         self._contracts = contracts
         self._queue = queue
@@ -54,25 +57,46 @@ class Answers:
         self._deliver = deliver
         self._flights: Coalescing[Hashable, Job] = Coalescing(most_followers)
         self._coalesces = most_followers > 0
-        self._questions: dict[Job, Hashable] = {}
+        self._cache = cache
+        self._gain = CacheGain()
+        self._questions: dict[Job, Question | None] = {}
         self._orphans: deque[Job] = deque()
         self._busy = False
-        self.joined = 0
-        """Answers that came from the run of another job."""
+        self._joined = 0
+
+    def figures(self) -> ReuseFigures:
+        """What was answered without a run, as announced."""
+        gain = self._gain
+        return ReuseFigures(
+            joined=self._joined,
+            hits=gain.hits,
+            misses=gain.misses,
+            hit_ratio=gain.ratio,
+            hit_ms=_ms(gain.mean_hit_s),
+            miss_ms=_ms(gain.mean_miss_s),
+            mean_ms=_ms(gain.mean_s),
+            held_bytes=self._cache.held_bytes,
+        )
 
     def admit(self, job: Job) -> None:
         """Take a job on, or refuse it. Others may give way to it, and have their outcomes then."""
         question = self._question(job)
-        leader = self._flights.leader(question)
+        if question is not None and (known := self._cache.get(question, self._clock.now_s())) is not None:
+            took_s = self._clock.now_s() - job.arrived_s
+            self._gain.hit(took_s)
+            self._deliver(job, Answered(known, 0, "cache"), Durations(total_ms=took_s * 1e3))
+            return
+        key = self._key(job, question)
+        leader = self._flights.leader(key)
         under_way = leader is not None and not self._queue.holds(leader)
-        role = self._flights.role(question, job.deadline_s, under_way=under_way)
+        role = self._flights.role(key, job.deadline_s, under_way=under_way)
         if leader is not None:
             job = replace(job, jpeg=leader.jpeg)  # the same bytes, held once
         refused = NO_ROOM if role is Role.NO_ROOM else None
         if role in (Role.LEADS, Role.TAKES_OVER):
             refused = self._queued(job, leader if role is Role.TAKES_OVER else None)
         if refused is None:
-            self._flights.enter(question, job, job.deadline_s, role)
+            self._flights.enter(key, job, job.deadline_s, role)
             self._questions[job] = question
         else:
             self._deliver(job, refused, self.waited(job))
@@ -80,12 +104,19 @@ class Answers:
 
     def settle(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         """A job that was queued has its outcome; those that asked the same share it or go on without it."""
-        settled = self._flights.ended(self._questions.pop(job), _end(outcome))
+        question = self._questions.pop(job)
+        settled = self._flights.ended(self._key(job, question), _end(outcome))
         self._deliver(job, outcome, spent)
+        shared = outcome
+        if isinstance(outcome, Answered):
+            if question is not None:
+                self._cache.put(question, outcome.found, _size_bytes(outcome.found), self._clock.now_s())
+            self._gain.miss(spent.total_ms / 1e3)
+            self._joined += len(settled.with_it)
+            shared = replace(outcome, source="joined")
         for follower in settled.with_it:
             del self._questions[follower]
-            self.joined += isinstance(outcome, Answered)
-            self._deliver(follower, outcome, self._shared(follower, spent))
+            self._deliver(follower, shared, self._shared(follower, spent))
         if settled.next_leader is not None:
             self._orphans.append(settled.next_leader)
             self._hand_over()
@@ -93,7 +124,7 @@ class Answers:
     def withdraw(self, agent: str, refused: Refused) -> None:
         """An agent has no use any more for what it asked and what still waits."""
         for job in [job for job in self._questions if job.address.agent == agent]:
-            if self._flights.withdraw(self._questions[job], job):
+            if self._flights.withdraw(self._key(job, self._questions[job]), job):
                 del self._questions[job]
                 self._deliver(job, refused, self.waited(job))
         for job in self._queue.remove_where(lambda job: job.address.agent == agent, self._clock.now_s()):
@@ -104,11 +135,15 @@ class Answers:
         waited_ms = (self._clock.now_s() - job.arrived_s) * 1e3
         return Durations(queue_ms=waited_ms, total_ms=waited_ms)
 
-    def _question(self, job: Job) -> Hashable:
-        if not self._coalesces:
-            return job.key
+    def _question(self, job: Job) -> Question | None:
+        """What a job asks; None where nobody would compare it with anything."""
+        if not self._coalesces and not self._cache.keeps:
+            return None
         picture = blake2b(job.jpeg, digest_size=16).digest(), len(job.jpeg)
         return Question(self._contracts[job.request.model], picture, job.request.min_score)
+
+    def _key(self, job: Job, question: Question | None) -> Hashable:
+        return question if self._coalesces else job.key
 
     def _queued(self, job: Job, in_place_of: Job | None) -> Refused | None:
         """Queue a job. What gives way meanwhile is handed over afterwards: admission counts on a queue at rest."""
@@ -139,3 +174,11 @@ def _end(outcome: Outcome) -> End:
     if isinstance(outcome, Answered) or outcome.refusal in (Refusal.BAD_PAYLOAD, Refusal.STOPPING):
         return End.FOR_ALL
     return End.FAILED if outcome.refusal is Refusal.FAILED else End.FOR_ITSELF
+
+
+def _size_bytes(found: Detections) -> int:
+    return sum(array.nbytes for array in (found.xyxy, found.score, found.label, found.source, found.track_id))
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3

@@ -24,6 +24,9 @@ class WorkerStatistics:
     batch_sizes: dict[str, int] = field(default_factory=dict)
     padded_share: float | None = None
     joined: int = 0
+    cached: int = 0
+    hit_ratio: float | None = None
+    mean_ms: float | None = None
 
 
 def announced_model(name: str, detector: Detector) -> WorkerModel:

@@ -7,15 +7,19 @@ from cloud_worker.jobs import Job
 from cloud_worker.replies import Durations
 from pipeline.detections import Detections
 from pipeline.policies.schedule import Drop, DropReason
-from pipeline.wire.messages import Refusal
+from pipeline.wire.messages import AnswerSource, Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The model's detections in pixels of the sent picture, and the size of the batch they came from."""
+    """The model's detections in pixels of the sent picture, and the size of the batch they came from; 0 for none.
+
+    ``source`` is as in ``Reply``.
+    """
 
     found: Detections
     batch_size: int
+    source: AnswerSource = "run"
 
 
 @dataclass(frozen=True, slots=True)

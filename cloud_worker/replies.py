@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from cloud_worker.jobs import Job, ReplyAddress
 from pipeline.detections import Detections
 from pipeline.geometry import coverage
 from pipeline.wire.codec import encode_reply
-from pipeline.wire.messages import Echo, Refusal, Reply, Request, WireCrop, WireDetection
+from pipeline.wire.messages import AnswerSource, Echo, Refusal, Reply, Request, WireCrop, WireDetection
 
 DETAIL_CHARACTERS = 400
 LEAST_INSIDE = 0.65
@@ -42,7 +43,9 @@ class ReplyWriter:
     worker: str
     versions: Mapping[str, str]
 
-    def answer(self, job: Job, found: Detections, spent: Durations, batch_size: int) -> Sealed:
+    def answer(
+        self, job: Job, found: Detections, spent: Durations, batch_size: int, source: AnswerSource = "run"
+    ) -> Sealed:
         """The reply with detections; a refusal where they cannot be put on the wire."""
         request = job.request
         reply = self._reply(
@@ -53,7 +56,7 @@ class ReplyWriter:
             batch_size=batch_size,
         )
         try:
-            return Sealed(encode_reply(reply), None)
+            return Sealed(encode_reply(structs.replace(reply, source=source)), None)
         except ValueError as error:
             return self.refusal(job.address, request, Refusal.FAILED, f"the answer cannot be sent: {error}", spent)
 

@@ -26,6 +26,7 @@ from pipeline.detectors.base import Detector
 from pipeline.errors import FoveateError
 from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
 from pipeline.policies.batch import BATCH_KINDS
+from pipeline.policies.result_cache import ResultCache
 from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.timing import Clock
 from pipeline.transport.base import Message, Outgoing, Transport
@@ -85,6 +86,7 @@ class WorkerService:
             clock,
             self._deliver,
             settings.queue_capacity if settings.coalesce else 0,
+            ResultCache(settings.cache_ttl_s, settings.cache_bytes),
         )
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._answers.settle)
         self._batcher.warmed(prepared.run_times)
@@ -115,11 +117,12 @@ class WorkerService:
             refused=dict(self._refused),
             queue=queue_figures(self._queue.flow(self._clock.now_s())),
             batches=self._batcher.tally.figures(),
+            reuse=self._answers.figures(),
         )
 
     def statistics(self) -> WorkerStatistics:
         """Counters at this moment."""
-        batches = self._batcher.tally.figures()
+        batches, reuse = self._batcher.tally.figures(), self._answers.figures()
         return WorkerStatistics(
             self._received,
             self._answered,
@@ -131,7 +134,10 @@ class WorkerService:
             len(self._queue),
             batches.sizes,
             batches.padded_share,
-            self._answers.joined,
+            reuse.joined,
+            reuse.hits,
+            reuse.hit_ratio,
+            reuse.mean_ms,
         )
 
     def stop(self) -> None:
@@ -240,7 +246,7 @@ class WorkerService:
 
     def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         if isinstance(outcome, Answered):
-            sealed = self._writer.answer(job, outcome.found, spent, outcome.batch_size)
+            sealed = self._writer.answer(job, outcome.found, spent, outcome.batch_size, outcome.source)
         else:
             if outcome.refusal is Refusal.FAILED and self._refused[Refusal.FAILED.value] % 100 == 0:
                 logger.warning("request %s failed: %s", job.key, outcome.detail)

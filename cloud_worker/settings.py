@@ -51,6 +51,8 @@ class WorkerSettings:
     batch_window_ms: float = 5.0
     most_padding: float = 0.0
     coalesce: bool = True
+    cache_ttl_s: float = 10.0
+    cache_bytes: int = 16 * 1024 * 1024
     admission: str = "deadline"
     scheduling: str = "edf_weighted"
     reply_margin_ms: float = 5.0
@@ -72,7 +74,7 @@ class WorkerSettings:
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must be above 0")
-        for name in ("batch_window_ms", "reply_margin_ms", "most_padding"):
+        for name in ("batch_window_ms", "reply_margin_ms", "most_padding", "cache_ttl_s", "cache_bytes"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must not be negative")
         _one_of("batch", self.batch, BATCH_KINDS)

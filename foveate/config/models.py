@@ -193,6 +193,10 @@ class WorkerKeys(Keys):
         le=1,
     )
     coalesce: bool = key(_WORKER.coalesce, "Identical requests under way are run once and answered to all")
+    cache_ttl_s: float = key(
+        _WORKER.cache_ttl_s, "So long an answer is given again to the very same question; 0 for never", ge=0, le=3600
+    )
+    cache_bytes: int = key(_WORKER.cache_bytes, "What answers that are kept may hold", ge=0)
     admission: one_of(ADMISSION_KINDS) = key(_WORKER.admission, "What is let in")  # type: ignore[valid-type] # the same
     scheduling: one_of(SCHEDULING_KINDS) = key(  # type: ignore[valid-type] # the same
         _WORKER.scheduling, "What goes first; only `edf_weighted` gives up in time what would be late"

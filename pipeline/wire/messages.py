@@ -9,6 +9,10 @@ WIRE_VERSION = 1
 """First byte of every payload."""
 
 
+AnswerSource = Literal["run", "joined", "cache"]
+"""Where an answer comes from: a run of the model, the run of an identical request, or an answer to one before."""
+
+
 class Refusal(StrEnum):
     """Why a worker does not answer a request; sent at once, so that the edge falls back early."""
 
@@ -92,6 +96,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = 0
     refused: Refusal | None = None
     detail: str = ""
+    source: AnswerSource = "run"
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -129,6 +134,24 @@ class BatchFigures(msgspec.Struct, frozen=True, kw_only=True):
     padded_share: float | None = None
 
 
+class ReuseFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers that cost no run, since the start of a worker: those that ``joined`` the run of an identical request, and
+    those from the cache.
+
+    ``hit_ratio`` h is the share of the answers that came from the cache, ``hit_ms`` and ``miss_ms`` what answers took
+    with and without it, ``mean_ms`` is h * hit_ms + (1 - h) * miss_ms; each is null while there is nothing to tell.
+    """
+
+    joined: int = 0
+    hits: int = 0
+    misses: int = 0
+    hit_ratio: float | None = None
+    hit_ms: float | None = None
+    miss_ms: float | None = None
+    mean_ms: float | None = None
+    held_bytes: int = 0
+
+
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's announcement (retained JSON; the will says ``online: false``)."""
 
@@ -146,3 +169,4 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_s: float = 5.0
     queue: QueueFigures | None = None
     batches: BatchFigures | None = None
+    reuse: ReuseFigures | None = None

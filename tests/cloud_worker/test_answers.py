@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from cloud_worker.figures import contract_of
+from cloud_worker.settings import ServedModel
 from pipeline.timing import run_virtual
 from pipeline.wire.codec import encode_request
 from pipeline.wire.messages import Refusal, WireCrop
@@ -206,5 +208,84 @@ def test_those_who_follow_are_refused_with_their_leader_when_the_worker_stops() 
             made.services[0].stop()
             await asyncio.sleep(1)
             assert [made.requester.reply_to(one).refused for one in sent] == [Refusal.STOPPING] * 3
+
+    run_virtual(scene())
+
+
+def test_the_very_same_question_is_answered_from_the_cache_while_its_answer_is_young() -> None:
+    async def scene() -> None:
+        detector = slow()
+        async with bench([detector], cache_ttl_s=2.0) as made:
+            first = await made.requester.send(make_request(1, budget_ms=900.0))
+            await asyncio.sleep(1)
+            again = await made.requester.send(
+                make_request(2, agent="a2", crops=[WireCrop((4, 4, 60, 60), (9, 9, 60, 60))])
+            )
+            await asyncio.sleep(0.001)
+            reply = made.requester.reply_to(again)
+            assert (reply.source, reply.batch_size, reply.infer_ms, reply.refused) == ("cache", 0, 0, None)
+            assert [found.box for [found] in reply.detections] == [(4, 4, 20, 20)], "its own crops"
+            assert made.requester.reply_to(first).source == "run"
+            await asyncio.sleep(1.2)
+            old = await made.requester.send(make_request(3, budget_ms=900.0))
+            await asyncio.sleep(1)
+            assert made.requester.reply_to(old).source == "run"
+            assert len(detector.batches) == 2
+            figures = made.services[0].worker_state().reuse
+            assert figures is not None
+            assert (figures.hits, figures.misses, figures.hit_ratio) == (1, 2, pytest.approx(1 / 3))
+            assert figures.mean_ms == pytest.approx((0 + 100 + 100) / 3)
+            assert figures.held_bytes > 0
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize(
+    ("changes", "grey"), [({"min_score": 0.4}, GREY), ({}, GREY + 16)], ids=["another threshold", "another picture"]
+)
+def test_the_cache_answers_no_other_question(changes: dict[str, object], grey: int) -> None:
+    async def scene() -> None:
+        detector = slow()
+        async with bench([detector], cache_ttl_s=9.0) as made:
+            await made.requester.send(make_request(1, budget_ms=900.0), grey=GREY)
+            await asyncio.sleep(1)
+            other = await made.requester.send(make_request(2, budget_ms=900.0, **changes), grey=grey)
+            await asyncio.sleep(1)
+            assert made.requester.reply_to(other).source == "run"
+            assert len(detector.batches) == 2
+
+    run_virtual(scene())
+
+
+def test_another_version_of_a_model_is_another_contract() -> None:
+    old, new = ScriptedDetector(), ScriptedDetector()
+    new.version = "2"
+    contracts = {
+        contract_of(ServedModel("m", size), detector, padding)
+        for size in (None, (64, 64))
+        for detector in (old, new)
+        for padding in (0.0, 0.25)
+    }
+    assert len(contracts) == 8
+
+
+def test_a_failure_is_not_kept() -> None:
+    async def scene() -> None:
+        detector = slow()
+        async with bench([detector], cache_ttl_s=9.0) as made:
+            for seq in range(2):
+                await made.requester.send(make_request(seq, budget_ms=900.0), grey=POISON_GREY)
+                await asyncio.sleep(1)
+            assert len(detector.batches) == 2
+
+    run_virtual(scene())
+
+
+def test_whoever_joined_a_run_is_told_so() -> None:
+    async def scene() -> None:
+        async with bench([slow()], coalesce=True) as made:
+            sent = [await made.requester.send(make_request(i, budget_ms=900.0 + i)) for i in range(2)]
+            await asyncio.sleep(1)
+            assert [made.requester.reply_to(one).source for one in sent] == ["run", "joined"]
 
     run_virtual(scene())

@@ -43,6 +43,7 @@ arrivals = st.builds(
     decode_ms=st.integers(0, 10),
     stop_after_ms=st.integers(0, 2000),
     coalesce=st.booleans(),
+    cache_ttl_s=st.sampled_from([0.0, 0.05, 10.0]),
 )
 @example(  # a request that arrives in the very turn of the loop in which the last reply has gone out
     kind="deadline",
@@ -54,6 +55,7 @@ arrivals = st.builds(
     decode_ms=0,
     stop_after_ms=0,
     coalesce=False,
+    cache_ttl_s=0.0,
 )
 def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
     kind: str,
@@ -65,6 +67,7 @@ def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
     decode_ms: int,
     stop_after_ms: int,
     coalesce: bool,
+    cache_ttl_s: float,
 ) -> None:
     detector = ScriptedDetector(run_s=lambda batch: (base_ms + each_ms * batch) / 1e3)
 
@@ -77,6 +80,7 @@ def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
             max_batch=max_batch,
             queue_capacity=capacity,
             coalesce=coalesce,
+            cache_ttl_s=cache_ttl_s,
         ) as made:
             service, loop = made.services[0], asyncio.get_running_loop()
             loop.call_later(stop_after_ms / 1e3, service.stop)
@@ -94,8 +98,8 @@ def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
             assert Counter(map(len, replies.values())) == Counter({1: received})
             for name, [reply] in replies.items():
                 if reply.refused is None:
-                    started_ms = reply.total_ms - reply.infer_ms
-                    assert started_ms <= sent[name].budget_ms
+                    if reply.source == "run":  # the run of another may have begun when its own time was up
+                        assert reply.total_ms - reply.infer_ms <= sent[name].budget_ms
                     assert reply.detections[0][0].label == f"grey{sent[name].grey}"
                 assert 0 <= reply.batch_wait_ms <= reply.queue_ms <= reply.total_ms + 1e-9
             done = service.statistics()

@@ -96,7 +96,7 @@ class Bench:
 
         Each request is worked on by itself unless told otherwise: most tests send the same picture many times.
         """
-        own = {"worker": f"w{len(self.services)}", "reply_margin_ms": 0.0, "coalesce": False}
+        own = {"worker": f"w{len(self.services)}", "reply_margin_ms": 0.0, "coalesce": False, "cache_ttl_s": 0.0}
         chosen = WorkerSettings(models=(ServedModel(detector.name),), **(own | settings))  # type: ignore[arg-type]
         transport = MemoryTransport(self.hub, will=offline(chosen.worker), name=chosen.worker)
         runners = Runners(VirtualRunner(lambda: detector.last_run_s), VirtualRunner(lambda: decode_s))
