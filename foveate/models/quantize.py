@@ -49,8 +49,10 @@ def quantize_file(source: Path, target: Path, inputs: Iterator[dict[str, NDArray
         node.name = node.name or f"{node.op_type}_{index}"  # a node is kept in float by its name
     kept = last_convolutions(model)
     widen_weights(model, kept)
-    # Says that constants are folded and nothing is left to fuse; onnxruntime warns without it.
-    onnx.helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
+    # Says that constants are folded and nothing is left to fuse; onnxruntime warns without it. What the file says of
+    # itself, its class names among it, stays.
+    said = {item.key: item.value for item in model.metadata_props}
+    onnx.helper.set_model_props(model, said | {"onnx.quant.pre_process": "onnxruntime.quant"})
     with tempfile.TemporaryDirectory() as folder:
         widened = Path(folder) / "float32.onnx"
         onnx.save(model, widened)

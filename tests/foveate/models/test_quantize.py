@@ -143,6 +143,16 @@ def test_the_convolutions_before_the_outputs_stay_in_float_and_sizes_stay_free(t
     assert shape == ["batch", 3, "height", "width"]
 
 
+def test_a_twin_keeps_the_class_names_that_its_file_tells(tmp_path: Path) -> None:
+    model = brightness_detector()
+    onnx.helper.set_model_props(model, {"names": '["spot"]'})
+    onnx.save(model, tmp_path / "float.onnx")
+    inputs = iter([{"image": image.transpose(2, 0, 1)[None].astype(np.float32)} for image in spots(1, 2)])
+    quantize_file(tmp_path / "float.onnx", tmp_path / "int8.onnx", inputs)
+    said = {item.key: item.value for item in onnx.load(tmp_path / "int8.onnx").metadata_props}
+    assert said["names"] == '["spot"]'
+
+
 def test_only_the_weights_to_be_quantised_are_widened() -> None:
     model = brightness_detector()
     store_float16(model)
