@@ -32,6 +32,8 @@ class Outlook:
     path: PathEstimate
     fill: float | None
     bucket_s: float
+    due_bytes_s: float | None = None
+    """What flows into that bucket while all are in use (None: no limit)."""
 
 
 def round_trip(kind: str, size_bytes: int, ahead_bytes: float, round_trip_ms: float, reply: Reply) -> RoundTrip:

@@ -94,7 +94,8 @@ class Uplink:
         tokens_bytes, fill = self._budget.available_bytes(camera), self._budget.fill(camera)
         if lane.patient:  # it waits for bytes
             tokens_bytes = fill = None
-        return Outlook(not reason, reason, tails, tokens_bytes, self.path, fill, self._settings.burst_s)
+        due_bytes_s = self._budget.due_bytes_s(camera)
+        return Outlook(not reason, reason, tails, tokens_bytes, self.path, fill, self._settings.burst_s, due_bytes_s)
 
     def _obstacle(self, now_s: float) -> str:
         if not self._bulk.state.connected:

@@ -167,14 +167,12 @@ class LessonLooks:
         neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
         if not neutral or not outlook.reachable or context.steer.state.hindrance:
             return False
-        fill, tokens_bytes = outlook.fill, outlook.tokens_bytes
-        rate_bytes_s = tokens_bytes / fill / outlook.bucket_s if fill and tokens_bytes is not None else None
         now_s = tools.clock.now_s()
         view = PaceView(
             since_s=None if self._asked_at_s is None else now_s - self._asked_at_s,
             lessons=taking.overview.summary.lessons,
-            fill=fill,
-            rate_bytes_s=rate_bytes_s,
+            fill=outlook.fill,
+            rate_bytes_s=outlook.due_bytes_s,
             frame_bytes=self._frame_bytes,
         )
         return not look_hindrance(view, taking.settings.most_per_minute, taking.settings.uplink_share)

@@ -73,6 +73,12 @@ class SharedBudget:
         share = self.shares[name]
         return share.level_bytes / share.burst_bytes
 
+    def due_bytes_s(self, name: str) -> float | None:
+        """What a camera may send per second while all others do too. None where there is no limit."""
+        if self.rate_bytes_s is None:
+            return None
+        return self.rate_bytes_s * self.shares[name].weight / sum(share.weight for share in self.shares.values())
+
     def available_bytes(self, name: str) -> float | None:
         """What a camera may send now. None is anything: no limit, or a full bucket, whose burst one may exceed."""
         if self.rate_bytes_s is None:

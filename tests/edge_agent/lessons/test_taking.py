@@ -109,10 +109,11 @@ def test_looks_for_lessons_confirm_the_tracks_too(tmp_path: Path) -> None:
     assert shown[0] > 50
 
 
-def test_no_look_for_lessons_is_sent_while_the_budget_is_in_use(tmp_path: Path) -> None:
-    tight = UplinkSettings(uplink_kbps=20.0)
-    busy = run(tmp_path, learner(offload=OffloadSettings(full_frame_s=0.0, least_gain=0.0)), uplink=tight)
-    assert looks_for_lessons(busy) == []
+@pytest.mark.parametrize(("share", "asks"), [(0.0, False), (0.25, True)])
+def test_looks_for_lessons_take_no_more_than_their_share_of_a_budget(tmp_path: Path, share: float, asks: bool) -> None:
+    settings = learner(replace(LEARNS, uplink_share=share), offload=quiet())
+    made = run(tmp_path, settings, uplink=UplinkSettings(uplink_kbps=200.0))
+    assert bool(looks_for_lessons(made)) == asks
 
 
 def test_frames_between_become_lessons_by_their_confirmed_tracks(tmp_path: Path) -> None:

@@ -63,6 +63,13 @@ def test_no_budget_is_no_limit() -> None:
     assert budget.wait_s("a", 1e12) == 0
 
 
+def test_what_is_due_to_a_camera_while_all_send_is_its_weights_part_of_the_rate() -> None:
+    budget = SharedBudget.full(800, 2.0, {"a": 1.0, "b": 3.0}, 0.0)
+    assert (budget.due_bytes_s("a"), budget.due_bytes_s("b")) == (25_000, 75_000)
+    assert budget.take("b", 50_000).due_bytes_s("b") == 75_000
+    assert alone(None, 2.0).due_bytes_s("a") is None
+
+
 def test_who_can_wait_is_told_how_long_at_least() -> None:
     budget = alone(8, 2.0).take("a", 1500)
     assert budget.wait_s("a", 400) == 0
