@@ -76,10 +76,7 @@ class Fetcher:
         for first in range(0, manifest.chunks, CHUNKS_AT_ONCE):
             numbers = range(first, min(first + CHUNKS_AT_ONCE, manifest.chunks))
             await _gather(self._open_session(), manifest, numbers, data)
-        whole = bytes(data)
-        if hashlib.sha256(whole).hexdigest() != manifest.entry.sha256:
-            raise FetchFailed("the chunks at the broker are not the file that was signed")
-        return whole
+        return await self._runner.run(partial(_whole, data, manifest))
 
 
 async def _gather(session: Transport, manifest: Manifest, numbers: range, data: bytearray) -> None:
@@ -111,6 +108,14 @@ async def _gather(session: Transport, manifest: Manifest, numbers: range, data: 
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def _whole(data: bytearray, manifest: Manifest) -> bytes:
+    """The chunks as the file that they are to be; takes its time. Raises FetchFailed where they are another."""
+    whole = bytes(data)
+    if hashlib.sha256(whole).hexdigest() != manifest.entry.sha256:
+        raise FetchFailed("the chunks at the broker are not the file that was signed")
+    return whole
 
 
 def download(url: str, manifest: Manifest, part: Path, clock: Clock, stop: threading.Event) -> bytes:
