@@ -81,6 +81,10 @@ class Batcher:
         """The 95th percentile of the newest kind of run of a model."""
         return self._forecast.latency.p95_of_newest_s(model)
 
+    def wait_s(self) -> float:
+        """How long a newcomer would wait that goes before nothing."""
+        return self._queue.work_s(self._service(self._clock.now_s()))
+
     def admit(self, job: Job, in_place_of: Job | None = None) -> Refused | None:
         """Queue a job, or say why not. What is queued may give way to it, and has its outcome then.
 
@@ -93,7 +97,8 @@ class Batcher:
         drops = [each for each in prospect.drops if each[0] is not in_place_of]
         self._give_up((each for each in drops if each[1].reason is DropReason.HOPELESS), now_s)
         leaving = () if in_place_of is None else (in_place_of,)
-        verdict, making_room = self._judge(job, prospect.ahead_s, leaving, now_s), ()
+        making_room: tuple[Job, ...] = ()
+        verdict = self._judge(job, prospect.ahead_s, leaving, now_s)
         if in_place_of is None and isinstance(verdict, Refuse) and verdict.refusal is Refusal.QUEUE_FULL:
             making_room = tuple(self._queue.room_for(job, self._policies.bounds))
             verdict = self._judge(job, prospect.ahead_s, making_room, now_s)

@@ -70,7 +70,8 @@ class WorkerDecisions:
         prospect = self._queue.prospect(job, self._forecast.service(free_s, now_s), now_s)
         hopeless = [each for each in prospect.drops if each[1].reason is DropReason.HOPELESS]
         gone = self._gone(hopeless, now_s)
-        verdict, making_room = self._judge(job, prospect.ahead_s, (), now_s), ()
+        making_room: tuple[Job, ...] = ()
+        verdict = self._judge(job, prospect.ahead_s, (), now_s)
         if isinstance(verdict, Refuse) and verdict.refusal is Refusal.QUEUE_FULL:
             making_room = tuple(self._queue.room_for(job, self._bounds))
             verdict = self._judge(job, prospect.ahead_s, making_room, now_s)

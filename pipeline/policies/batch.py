@@ -74,6 +74,7 @@ class BatchPolicy(Protocol):
 
     def ran(self, kind: Hashable, size: int, run_s: float, budget_s: float) -> None:
         """A batch of ``size`` ran for ``run_s``; ``budget_s`` is the least that any of it had from its arrival."""
+        del kind, size, run_s, budget_s  # most learn nothing from it
 
 
 class NoBatching(BatchPolicy):
