@@ -233,7 +233,8 @@ def test_the_very_same_question_is_answered_from_the_cache_while_its_answer_is_y
             assert len(detector.batches) == 2
             figures = made.services[0].worker_state().reuse
             assert figures is not None
-            assert (figures.hits, figures.misses, figures.hit_ratio) == (1, 2, pytest.approx(1 / 3))
+            assert (figures.hits, figures.misses) == (1, 2)
+            assert figures.hit_ratio == pytest.approx(1 / 3)
             assert figures.mean_ms == pytest.approx((0 + 100 + 100) / 3)
             assert figures.held_bytes > 0
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
-from pipeline.detectors import session
 from pipeline.detectors.execution import Execution
 from pipeline.detectors.loading import load_detector
 from pipeline.detectors.session import open_session
@@ -24,12 +23,10 @@ def model(tmp_path: Path) -> Path:
 
 def without_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """An onnxruntime that is built with CUDA on a machine without its driver: it says nothing and takes the CPU."""
-    monkeypatch.setattr(
-        session.ort, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
-    )
+    monkeypatch.setattr(ort, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"])
     real = ort.InferenceSession
     monkeypatch.setattr(
-        session.ort,
+        ort,
         "InferenceSession",
         lambda path, options, providers: real(path, options, providers=["CPUExecutionProvider"]),
     )
