@@ -1,4 +1,4 @@
-"""Other views of a picture, with its boxes: mirrored, moved, scaled, darker or brighter."""
+"""Other views of a picture, with its boxes: mirrored, moved, scaled, darker or brighter, in other colours."""
 
 import math
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ _GREY = (127, 127, 127)
 
 @dataclass(frozen=True, slots=True)
 class AugmentSettings:
-    """How far views go: the scale's limits, the shift as a share of the sides, contrast as a factor, brightness 0..255.
-
-    A fixed camera sees objects of about one size at each place, so scale and shift stay modest.
+    """How far views go: the scale's limits, the shift as a share of the sides, contrast as the logarithm of a factor,
+    brightness 0..255, and ``colour`` like contrast for each channel by itself.
     """
 
-    least_scale: float = 0.7
-    most_scale: float = 1.5
-    shift: float = 0.15
+    least_scale: float = 0.6
+    most_scale: float = 1.6
+    shift: float = 0.2
     contrast: float = 0.3
     brightness: float = 20.0
+    colour: float = 0.15
 
 
 def augment(
@@ -40,9 +40,10 @@ def augment(
     # OpenCV counts from the middle of the first pixel, boxes from its corner.
     by_middle = matrix + np.array([[0, 0, (across - 1) / 2], [0, 0, (scale - 1) / 2]])
     view = cv2.warpAffine(picture, by_middle, (width, height), flags=cv2.INTER_LINEAR, borderValue=_GREY)
-    gain = math.exp(rng.uniform(-settings.contrast, settings.contrast))
+    strength = rng.uniform(-settings.contrast, settings.contrast)
+    gains = np.exp(strength + rng.uniform(-settings.colour, settings.colour, 3))
     offset = rng.uniform(-settings.brightness, settings.brightness)
-    levels = np.clip(np.arange(256) * gain + offset, 0, 255).astype(np.uint8)
+    levels = np.clip(np.arange(256)[:, None] * gains + offset, 0, 255).astype(np.uint8)[None]
     known, ignored = (_moved(boxes, matrix) for boxes in (answers.xyxy, answers.ignored))
     return np.asarray(cv2.LUT(view, levels), np.uint8), Answers(known, answers.class_id, ignored)
 

@@ -1,7 +1,7 @@
 """Lessons as what a student takes in: pictures of one size, what is known of them, and how often each is shown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -11,11 +11,18 @@ from edge_agent.lessons.lesson import Lesson
 from foveate.training.targets import Answers
 from pipeline.detectors.contract import HeightWidth
 from pipeline.frames import Image
-from pipeline.geometry import Size
+from pipeline.geometry import BoxArray, Size, iou
 
 MOST_PICTURE_BYTES = 512 * 1024 * 1024
 """Pictures are kept in memory; of more than fit, evenly spread ones are taken."""
 JUDGED_SHARE = 0.15
+LEAST_RECURRENCE = 0.05
+"""Doubt that recurs at one place in at least this share of the lessons belongs to the scene,"""
+MOST_KNOWN_THERE = 0.2
+"""unless an object is known there at least this often, as a share of the doubts."""
+SAME_IOU = 0.5
+MOST_COMPARED = 400
+"""Pictures that places are compared with."""
 MOST_EMPTY_SHARE = 0.5
 """Pictures without any object are shown at most this often."""
 MOST_BOOST = 4.0
@@ -31,6 +38,15 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.answers)
+
+    @property
+    def input_px(self) -> HeightWidth:
+        """(height, width) of the pictures."""
+        return self.pictures.shape[1], self.pictures.shape[2]
+
+    def at(self, index: int) -> tuple[Image, Answers]:
+        """One picture and what is known of it."""
+        return self.pictures[index], self.answers[index]
 
     def counts(self, classes: int) -> NDArray[np.int64]:
         """Objects of each class (classes,)."""
@@ -54,7 +70,34 @@ def prepare(lessons: Sequence[Lesson], labels: Sequence[str], input_px: HeightWi
     pictures = np.empty((len(lessons), height, width, 3), np.uint8)
     for slot, lesson in zip(pictures, lessons, strict=True):
         slot[...] = resized(lesson.picture, Size(width, height))
-    return Samples(pictures, tuple(_answers(lesson, labels, Size(width, height)) for lesson in lessons))
+    return Samples(pictures, settled([_answers(lesson, labels, Size(width, height)) for lesson in lessons]))
+
+
+def settled(answers: Sequence[Answers]) -> tuple[Answers, ...]:
+    """The same without the ignored regions that come back at one place again and again, where hardly ever an object is
+    known: what the larger model doubts there is a part of the scene, and would never be learned to be background.
+    """
+    chosen = np.unique(np.linspace(0, max(len(answers) - 1, 0), MOST_COMPARED).astype(int))[: len(answers)]
+    doubted = _Places([answers[index].ignored for index in chosen])
+    known = _Places([answers[index].xyxy for index in chosen])
+
+    def is_scene(box: NDArray[np.float32]) -> bool:
+        times = doubted.times(box)
+        return times >= max(LEAST_RECURRENCE * len(chosen), 2) and known.times(box) < MOST_KNOWN_THERE * times
+
+    return tuple(replace(each, ignored=each.ignored[[not is_scene(box) for box in each.ignored]]) for each in answers)
+
+
+class _Places:
+    """The boxes (n, 4) of several pictures, to ask in how many of these one is at some place."""
+
+    def __init__(self, boxes: Sequence[BoxArray]) -> None:
+        self._xyxy = np.concatenate([np.empty((0, 4), np.float32), *boxes])
+        self._picture = np.repeat(np.arange(len(boxes)), [len(each) for each in boxes])
+
+    def times(self, box: NDArray[np.float32]) -> int:
+        """In how many pictures."""
+        return len(np.unique(self._picture[iou(box[None], self._xyxy)[0] >= SAME_IOU]))
 
 
 def resized(picture: Image, size: Size) -> Image:

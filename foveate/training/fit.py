@@ -19,6 +19,7 @@ from foveate.training.judge import agreement, detect, tensor
 from foveate.training.losses import REACH_WEIGHT, centre_loss, reach_loss
 from foveate.training.network import Student
 from foveate.training.order import Progress, Say
+from foveate.training.paste import PasteSettings, paste
 from foveate.training.targets import targets
 from pipeline.timing import Clock
 
@@ -32,7 +33,7 @@ class FitSettings:
     ``rate`` is the highest learning rate of the one-cycle schedule (Smith and Topin, "Super-Convergence", 2018, section
     3), reached after ``warm_up`` of it. ``memory`` is the share of the averaged weights that outlives a step. The
     averaged weights are judged ``checks`` times, evenly over the schedule's second half, in which they settle; training
-    ends where none of the last ``patience`` was better than before.
+    ends where each of the last ``patience`` was worse by more than ``alike`` than the best before.
     """
 
     steps: int = 1000
@@ -45,10 +46,12 @@ class FitSettings:
     most_gradient: float = 10.0
     checks: int = 8
     patience: int = 4
+    alike: float = 0.005
     most_judged: int = 96
     checkpoint_s: float = 20.0
     say_s: float = 1.0
     augment: AugmentSettings = field(default_factory=AugmentSettings)
+    paste: PasteSettings = field(default_factory=PasteSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +149,14 @@ class Fitting:
         return float(loss.detach())
 
     def _batch(self) -> list[Tensor]:
-        shown = self._rng.choice(len(self._learned), self._settings.batch, p=self._shown)
-        input_px = self._learned.pictures.shape[1:3]
+        settings, samples = self._settings, self._learned
+        shown = self._rng.choice(len(samples), (settings.batch, 2), p=self._shown)
         views, wanted = [], []
-        for index in shown:
-            picture, answers = self._learned.pictures[index], self._learned.answers[index]
-            view, seen = augment(picture, answers, self._settings.augment, self._rng)
+        for index, other in shown:
+            picture, answers = paste(*samples.at(index), samples.at(other), settings.paste, self._rng)
+            view, seen = augment(picture, answers, settings.augment, self._rng)
             views.append(view)
-            wanted.append(targets(seen, len(self._labels), input_px))
+            wanted.append(targets(seen, len(self._labels), samples.input_px))
         arrays = [[getattr(each, name) for each in wanted] for name in ("heat", "counted", "reach", "weight")]
         return [
             tensor(np.stack(views), self._device),
@@ -170,8 +173,10 @@ class Fitting:
         self._student.load_state_dict(self._average)
         f1 = agreement(detect(self._student, self._judged.pictures, self._labels), self._judged.answers, self._labels)
         self._student.load_state_dict(own)
-        if f1 > self._best_f1:
-            self._best, self._best_f1, self._stale = {k: v.clone() for k, v in self._average.items()}, f1, 0
+        # Of two about as good ones the later is taken: it has learned for longer.
+        if f1 >= self._best_f1 - self._settings.alike:
+            best_f1 = max(f1, self._best_f1)
+            self._best, self._best_f1, self._stale = {k: v.clone() for k, v in self._average.items()}, best_f1, 0
         else:
             self._stale += 1
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveate.training import dataset
-from foveate.training.dataset import Samples, class_weights, prepare, showing, split_by_time
+from foveate.training.dataset import Samples, class_weights, prepare, settled, showing, split_by_time
 from foveate.training.targets import Answers
 from tests.support.lessons import lesson, scene
 
@@ -62,6 +62,36 @@ def test_pictures_without_objects_are_at_most_half_of_what_is_shown() -> None:
     mostly_empty = showing(samples(*[[]] * 90, *[[0]] * 10), 1)
     assert mostly_empty[:90].sum() == 0.5
     assert showing(samples([], [], []), 1).tolist() == [1 / 3] * 3
+
+
+def doubtful(times: int, known: int, count: int = 100) -> list[Answers]:
+    """What is known of pictures: doubt at one place, jittering, in some of them, and an object there in others."""
+    place = np.array([[40, 40, 60, 80]], np.float32)
+    return [
+        Answers(
+            place if index >= count - known else NOTHING,
+            np.zeros(int(index >= count - known), np.intp),
+            place + np.float32(index % 3) if index < times else NOTHING,
+        )
+        for index in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "known", "left"), [(100, 0, 0), (6, 0, 0), (4, 0, 4), (40, 7, 0), (40, 9, 40), (0, 0, 0)]
+)
+def test_doubt_that_comes_back_where_no_object_is_ever_known_is_settled_as_background(
+    times: int, known: int, left: int
+) -> None:
+    assert sum(len(answers.ignored) for answers in settled(doubtful(times, known))) == left
+
+
+def test_doubt_that_moves_stays_doubt() -> None:
+    moving = [
+        Answers(NOTHING, np.empty(0, np.intp), np.array([[30 * x, 0, 30 * x + 20, 40]], np.float32)) for x in range(50)
+    ]
+    assert sum(len(answers.ignored) for answers in settled(moving)) == 50
+    assert settled([]) == ()
 
 
 def test_lessons_of_a_scene_become_one_sample_each() -> None:
