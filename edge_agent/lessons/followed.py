@@ -30,7 +30,8 @@ def follow(
     found, ids = at.seen.detections, at.after.track_of
     verdict = at.after.tracks.verdict_now(at.at_s, tracking.verdict_s)
     denied = set(at.after.tracks.ids[verdict == np.int8(Verdict.DENIED)].tolist())
-    rows, unclear = [], []
+    rows: list[int] = []
+    unclear: list[int] = []
     for row, track_id in enumerate(ids.tolist()):
         if track_id in denied or at.seen.verdict[row] == np.int8(Verdict.DENIED):
             unclear.append(row)

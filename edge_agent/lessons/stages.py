@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class TakeLessons:
             await taking.wake.wait()
             taking.wake.clear()
             while (moment := taking.next_frame()) is not None:
-                taking.opened(await pool.run(lambda seen=moment: _small(seen, taking)))
+                taking.opened(await pool.run(partial(_small, moment, taking)))
             while (finished := taking.next_finished()) is not None:
                 await self._finish(*finished)
 

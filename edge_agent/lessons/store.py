@@ -27,8 +27,8 @@ from pipeline.policies.lesson_quota import evictions, too_same
 _log = logging.getLogger(__name__)
 _DEFAULTS = LessonSettings()
 SUFFIX, INDEX = ".lesson", "index"
-SAVE_EVERY = 100
-"""Lessons between two writings of the index."""
+SAVE_EVERY, SAVE_SHARE = 100, 0.1
+"""Lessons between two writings of the index, or this share of all: it is written as a whole."""
 _LATELY = 64
 """Lessons that a new one is compared with."""
 _ROOM = 0.05
@@ -165,7 +165,7 @@ class LessonStore:
         self._lately.append(mark)
         self.counters["kept"] += 1
         self._unsaved += 1
-        if self._unsaved >= SAVE_EVERY:
+        if self._unsaved >= max(SAVE_EVERY, SAVE_SHARE * len(marks)):
             self._save(marks)
         return Added(kept=True)
 
