@@ -1,7 +1,7 @@
 """One attempt at a model for a camera: split its lessons, train, judge, and try the other way if need be."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from foveate.learn.judge import Judge, Judgement
@@ -19,6 +19,8 @@ from pipeline.timing import Clock, MonotonicClock, rfc3339, wall_time
 Train = Callable[[Order, Path, Say], Awaitable[Trained]]
 TWIN_LOSS = 0.005
 """F1 that the 8-bit build may lose against the float one and still be taken for its speed."""
+TWIN_TIME = 0.9
+"""Of the float build's time, which a small network's 8-bit build does not always win."""
 
 
 class Attempt:
@@ -78,15 +80,13 @@ class Attempt:
         order = self._order
         counted = tuple(dict.fromkeys([*trained.labels, *wanted_labels(parts.judged_labels, order.objects)]))
         judge = Judge(self._files.read_judged(), counted, order.threshold, self._clock)
-        rivals = self._rivals()
-        float_build = learned_model(trained)
-        builds = [("float", float_build, judge.judge(load_learned(float_build), rivals))]
+        builds = {"float": learned_model(trained)}
         try:
-            twin = eight_bit_twin(float_build, self._files.learned)
-            builds.append(("8 bits", twin, judge.judge(load_learned(twin), rivals)))
+            builds["8 bits"] = eight_bit_twin(builds["float"], self._files.learned)
         except ModelError as error:
             self._say(Progress(doing=f"no 8-bit build: {error}", done=1.0))
-        name, model, judgement = better_build(builds)
+        judgements = judge.judge([load_learned(model) for model in builds.values()], self._rivals())
+        name, judgement = better_build(dict(zip(builds, judgements, strict=True)))
         figures = figures_of(judgement) | {f"train_{key}": value for key, value in trained.figures.items()}
         result = Tried(
             way=way,
@@ -96,7 +96,7 @@ class Attempt:
             figures=figures,
             train_s=trained.train_s,
         )
-        return result, model if result.accepted else None
+        return result, builds[name] if result.accepted else None
 
     def _rivals(self) -> list[Detector]:
         current = self._order.current
@@ -104,16 +104,17 @@ class Attempt:
         return rivals if current is None else [*rivals, load_learned(current)]
 
 
-def better_build(builds: Sequence[tuple[str, LearnedModel, Judgement]]) -> tuple[str, LearnedModel, Judgement]:
-    """Of the float build and perhaps the 8-bit one the one to use: the latter where it wins, or alone is accepted."""
-    first, *rest = builds
-    for twin in rest:
-        mine, its = twin[2].trained, first[2].trained
-        wins = its.f1 - mine.f1 <= TWIN_LOSS and its.best_f1 - mine.best_f1 <= TWIN_LOSS
-        wins = wins and mine.median_ms < its.median_ms
-        if twin[2].acceptance.accepted and (wins or not first[2].acceptance.accepted):
-            return twin
-    return first
+def better_build(judged: Mapping[str, Judgement]) -> tuple[str, Judgement]:
+    """Of the float build, the first, and perhaps the 8-bit one: the latter where it wins, or alone is accepted."""
+    (name, first), *twins = judged.items()
+    mine = first.trained
+    for twin, judgement in twins:
+        its = judgement.trained
+        as_good = mine.f1 - its.f1 <= TWIN_LOSS and mine.best_f1 - its.best_f1 <= TWIN_LOSS
+        wins = as_good and its.median_ms < TWIN_TIME * mine.median_ms
+        if judgement.acceptance.accepted and (wins or not first.acceptance.accepted):
+            return twin, judgement
+    return name, first
 
 
 def figures_of(judgement: Judgement) -> dict[str, float]:

@@ -55,13 +55,19 @@ class Judge:
         self._judged, self._labels, self._threshold, self._clock = tuple(judged), tuple(labels), threshold, clock
 
     def judge(
-        self, trained: Detector, rivals: Sequence[Detector], settings: AcceptanceSettings | None = None
-    ) -> Judgement:
-        """Decide whether ``trained`` may take the place of all ``rivals``; blocks for as long as their looks take."""
-        mine, *others = self._look([trained, *rivals])
+        self, builds: Sequence[Detector], rivals: Sequence[Detector], settings: AcceptanceSettings | None = None
+    ) -> list[Judgement]:
+        """Decide of each build of a trained model whether it may take the place of all ``rivals``.
+
+        Blocks for as long as their looks take.
+        """
+        seen = self._look([*builds, *rivals])
+        return [self._judgement(mine, seen[len(builds) :], settings) for mine in seen[: len(builds)]]
+
+    def _judgement(self, mine: _Seen, others: Sequence[_Seen], settings: AcceptanceSettings | None) -> Judgement:
         figures = self._figures(mine)
-        rivalries = tuple(self._rivalry(mine, other) for other in others)
-        return Judgement(accept(figures, rivalries, self.grounds, settings), figures, rivalries, self.grounds)
+        rivals = tuple(self._rivalry(mine, other) for other in others)
+        return Judgement(accept(figures, rivals, self.grounds, settings), figures, rivals, self.grounds)
 
     @property
     def grounds(self) -> Grounds:

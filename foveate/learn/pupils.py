@@ -136,7 +136,8 @@ class Pupil:
 
     async def learned(self, outcome: Outcome) -> Outcome:
         """Take in what an attempt came to; the outcome with its model where it stays. Raises OSError."""
-        kept = await self._world.aside(keep_outcome, self.folders, outcome, self._terms.agent, self._world.now())
+        now = self._world.now()
+        kept: Outcome = await self._world.aside(keep_outcome, self.folders, outcome, self._terms.agent, now)
         await self._done(outcome.in_words(), accepted=outcome.accepted)
         await self.keep(msgspec.structs.replace(self.memory, way=outcome.way, unreleased=outcome.accepted))
         return kept

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.learn import scores
+from foveate.learn.attempt import better_build
 from foveate.learn.judge import Judge, Judgement
 from pipeline.detections import Detections
 from pipeline.timing import ManualClock
@@ -18,7 +19,7 @@ def judge(student: Pupil, general: Pupil, student_s: float = 0.001) -> Judgement
     clock = ManualClock()
     for pupil, takes_s in ((student, student_s), (general, 0.006)):
         pupil.clock, pupil.takes_s = clock, takes_s
-    return Judge(LESSONS, ["person"], 0.4, clock).judge(student, [general])
+    return Judge(LESSONS, ["person"], 0.4, clock).judge([student], [general])[0]
 
 
 def test_a_model_that_finds_more_than_the_general_one_is_accepted() -> None:
@@ -53,7 +54,8 @@ def test_a_model_that_invents_people_in_empty_pictures_is_refused() -> None:
 
 def test_too_few_lessons_refuse_every_model() -> None:
     few = LESSONS[:20]
-    verdict = Judge(few, ["person"], 0.4, ManualClock()).judge(Pupil("s", few, 1.0), [Pupil("g", few, 0.5)])
+    judge_of_few = Judge(few, ["person"], 0.4, ManualClock())
+    verdict = judge_of_few.judge([Pupil("s", few, 1.0)], [Pupil("g", few, 0.5)])[0]
     assert not verdict.acceptance.accepted
     assert "cannot judge it" in verdict.acceptance.reasons[0]
 
@@ -89,3 +91,25 @@ def test_scores_that_tell_the_truth_have_no_calibration_error() -> None:
     assert scores.calibration_error([honest]) == pytest.approx(0.0, abs=1e-6)
     boastful = scores.matched(Detections.of(shifted, [1.0] * 5, ["person"] * 5), lesson(0, boxes), ["person"])
     assert scores.calibration_error([boastful]) == pytest.approx(0.2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("twin_finds", "twin_s", "student_finds", "taken"),
+    [
+        (0.95, 0.0005, 0.95, "8 bits"),
+        (0.95, 0.00095, 0.95, "float"),  # hardly faster
+        (0.90, 0.0005, 0.95, "float"),  # sees less
+        (0.95, 0.002, 0.50, "8 bits"),  # alone is accepted
+        (0.50, 0.0005, 0.50, "float"),  # none is: the float build tells why
+    ],
+)
+def test_the_8_bit_build_is_taken_where_it_wins(
+    twin_finds: float, twin_s: float, student_finds: float, taken: str
+) -> None:
+    clock = ManualClock()
+    student, twin = Pupil("s", LESSONS, student_finds, seed=3), Pupil("t", LESSONS, twin_finds, seed=3)
+    general = Pupil("g", LESSONS, 0.8, seed=4)
+    for pupil, takes_s in ((student, 0.001), (twin, twin_s), (general, 0.006)):
+        pupil.clock, pupil.takes_s = clock, takes_s
+    judged = Judge(LESSONS, ["person"], 0.4, clock).judge([student, twin], [general])
+    assert better_build(dict(zip(("float", "8 bits"), judged, strict=True)))[0] == taken

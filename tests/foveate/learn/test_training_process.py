@@ -8,7 +8,6 @@ import msgspec
 import psutil
 import pytest
 
-from foveate.learn import training_process
 from foveate.learn.attempt_process import attempt
 from foveate.learn.child import run_child
 from foveate.learn.training_process import train
@@ -103,7 +102,7 @@ async def test_a_refusal_is_final(order: Order, trainer: str, tmp_path: Path, mo
 async def test_without_torch_one_sentence_says_what_to_install(
     order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_process.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install 'foveate\[train\]'"):
         await train(order, tmp_path, lambda _: None)
 
