@@ -7,9 +7,10 @@ from functools import partial
 
 from edge_agent.pools import Runner
 from edge_agent.releases.files import ModelFolder, Seen, SlotState
-from edge_agent.releases.loading import Load
+from edge_agent.releases.loading import Load, proven
 from edge_agent.releases.slot import ModelSlot, SlotEvent, SlotEventKind, Staged
 from pipeline.errors import ModelError
+from pipeline.releases.manifest import Manifest
 from pipeline.releases.signing import ReleaseRefused, TrustedKeys
 
 _log = logging.getLogger(__name__)
@@ -20,17 +21,23 @@ class KeptModels:
     """The slots of an agent's cameras and their files.
 
     ``seen`` is the newest release of each name that was heard of. ``quiet`` is held by whoever puts files into the
-    folder, so that none is removed before it is in use.
+    folder, so that none is removed before it is in use. Models are loaded on ``prover``, since they may hang.
     """
 
     def __init__(
-        self, folder: ModelFolder, slots: Sequence[ModelSlot], keys: TrustedKeys, load: Load, runner: Runner
+        self,
+        folder: ModelFolder,
+        slots: Sequence[ModelSlot],
+        keys: TrustedKeys,
+        load: Load,
+        runner: Runner,
+        prover: Runner | None = None,
     ) -> None:
         self.folder, self.slots = folder, tuple(slots)
         self.seen: dict[str, Seen] = {}
         self.quiet = asyncio.Lock()
         self.faults = {"releases_unread": 0, "releases_unwritten": 0}
-        self._keys, self._load, self._runner = keys, load, runner
+        self._keys, self._load, self._runner, self.prover = keys, load, runner, prover or runner
         self._loaded: dict[str, Staged | None] = {}
         self._changed: set[ModelSlot] = set()
         self._wake = asyncio.Event()
@@ -115,7 +122,9 @@ class KeptModels:
         """The model of a release; None where there is none, or where it cannot be used, which is told."""
         if digest and digest not in self._loaded:
             try:
-                self._loaded[digest] = await self._runner.run(partial(self._read, digest))
+                manifest = await self._runner.run(partial(self._verified, digest))
+                detector = await proven(self._load, self.folder.model_path(manifest), manifest, self.prover)
+                self._loaded[digest] = Staged(detector, manifest, digest)
             except (ReleaseRefused, ModelError, OSError) as error:
                 self._loaded[digest] = None
                 self._unread(f"camera {slot.camera} goes on without the release {digest[:12]}: {error}")
@@ -125,8 +134,8 @@ class KeptModels:
             return None
         return staged
 
-    def _read(self, digest: str) -> Staged:
-        """Verify and load a release as if it had just come; blocks."""
+    def _verified(self, digest: str) -> Manifest:
+        """Verify a release and its file as if they had just come; blocks."""
         envelope = self.folder.release(digest)
         if envelope is None:
             raise ReleaseRefused("it is not in the folder of models any more.")
@@ -135,8 +144,7 @@ class KeptModels:
             raise ReleaseRefused("its file holds another one.")
         if not self.folder.has_model(release.manifest):
             raise ReleaseRefused(f"the file of {release.manifest.title} is missing or damaged.")
-        detector = self._load(self.folder.model_path(release.manifest), release.manifest)
-        return Staged(detector, release.manifest, digest)
+        return release.manifest
 
     def _note(self, slot: ModelSlot, event: SlotEvent) -> None:
         if event.kind is not SlotEventKind.REFUSED:

@@ -1,20 +1,37 @@
 """From a released file to a model that is ready to look."""
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from edge_agent.pools import Runner
 from pipeline.detectors.base import Detector
 from pipeline.detectors.loading import load_file
 from pipeline.errors import ModelError
 from pipeline.releases.manifest import Manifest
 
+PROOF_LIMIT_S = 60.0
 WARM_LOOKS = 3
 """The first look of a session takes longest: it is not a camera's."""
 
 Load = Callable[[Path, Manifest], Detector]
 """Loads, proves and warms the file of a release; blocks. Raises ModelError in one sentence."""
+
+
+async def proven(load: Load, path: Path, manifest: Manifest, runner: Runner) -> Detector:
+    """Load a release's file on ``runner``, whose threads nobody has to wait for. Raises ModelError, also where it
+    hangs.
+    """
+    try:
+        async with asyncio.timeout(PROOF_LIMIT_S):
+            return await runner.run(partial(load, path, manifest))
+    except TimeoutError:
+        raise ModelError(
+            f"{manifest.title} was not ready within {PROOF_LIMIT_S:.0f} s: release one that is lighter."
+        ) from None
 
 
 def loader(threads: int) -> Load:

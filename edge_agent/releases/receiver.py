@@ -11,7 +11,7 @@ from edge_agent.pools import Runner
 from edge_agent.releases.fetch import Fetcher, FetchFailed
 from edge_agent.releases.files import Seen
 from edge_agent.releases.kept import KeptModels
-from edge_agent.releases.loading import Load
+from edge_agent.releases.loading import Load, proven
 from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.releases.slot import ModelSlot, Staged
 from pipeline.errors import ModelError
@@ -198,7 +198,7 @@ class Receiver:
             async with self._kept.quiet:
                 await self._runner.run(partial(self._kept.folder.keep_release, release))
                 path = await self._fetcher.fetch(manifest)
-                detector = await self._runner.run(partial(self._load, path, manifest))
+                detector = await proven(self._load, path, manifest, self._kept.prover)
         except (FetchFailed, OSError) as error:
             self._later(wanted, (error.strerror if isinstance(error, OSError) else None) or str(error))
             return

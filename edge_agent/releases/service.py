@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edge_agent.pools import SpareThreads
+from edge_agent.releases.aside import Aside
 from edge_agent.releases.fetch import Fetcher
 from edge_agent.releases.files import ModelFolder
 from edge_agent.releases.kept import KeptModels
@@ -40,7 +41,7 @@ class ReleaseService:
         if keys and state_dir is not None:
             folder, load = ModelFolder(state_dir / "models"), loader(settings.threads)
             runner = SpareThreads()
-            kept = KeptModels(folder, slots, keys, load, runner)
+            kept = KeptModels(folder, slots, keys, load, runner, Aside())
             fetcher = Fetcher(folder, open_session, runner, clock)
             self._parts = kept, Receiver(settings, groups, kept, fetcher, load, runner, control, clock)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edge_agent.pools import Inline
+from edge_agent.pools import Inline, Runner
 from edge_agent.releases.disk import Disk
 from edge_agent.releases.fetch import Fetcher
 from edge_agent.releases.files import ModelFolder
@@ -104,13 +104,14 @@ def edge(
     settings: ReleaseSettings | None = None,
     disk: Disk | None = None,
     objects: frozenset[str] = frozenset(),
+    prover: Runner | None = None,
 ) -> Edge:
     """An edge that trusts ``KEY``."""
     settings = settings or ReleaseSettings((KEY.public,))
     slots = [ModelSlot(name, Staged(Named()), objects) for name in cameras]
     files = ModelFolder(folder, disk)
     runner = Inline()
-    kept = KeptModels(files, slots, TrustedKeys(settings.trusted_keys), load, runner)
+    kept = KeptModels(files, slots, TrustedKeys(settings.trusted_keys), load, runner, prover or runner)
     fetcher = Fetcher(files, open_session, runner, LoopClock())
     made = Edge(slots, kept, Receiver(settings, groups or {}, kept, fetcher, load, runner, control, LoopClock()))
     for slot in slots:

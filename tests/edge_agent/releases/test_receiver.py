@@ -1,7 +1,9 @@
 import asyncio
 import errno
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -18,6 +20,7 @@ from pipeline.wire import topics
 from tests.support.brokers import running, until
 from tests.support.releases import KEY, NOON, Edge, at, manifest_of, released
 
+T = TypeVar("T")
 FILE, NEWER = b"a model" * 10_000, b"a better model" * 10_000
 
 
@@ -150,6 +153,28 @@ def test_a_model_that_fails_its_proof_is_refused_once_and_not_fetched_again(tmp_
             assert edge.refusals == ["own@1 is refused: own@1 is bad."]
             await publish(hub, released(NEWER, "2", minutes=1), NEWER)
             await proven(edge, "own@2")
+
+    run_virtual(main())
+
+
+class Hanging:
+    """A runner whose calls never come back."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return await asyncio.Future()
+
+
+def test_a_model_that_hangs_is_refused_and_the_next_release_is_taken(tmp_path: Path) -> None:
+    async def main() -> None:
+        hub = MemoryHub()
+        async with at(hub, tmp_path, prover=Hanging()) as edge:
+            for version, file in (("1", FILE), ("2", NEWER)):
+                await publish(hub, released(file, version, minutes=int(version)), file)
+                await asyncio.sleep(120)
+            assert edge.refusals == [
+                f"own@{version} is refused: own@{version} was not ready within 60 s: release one that is lighter."
+                for version in ("1", "2")
+            ]
 
     run_virtual(main())
 
