@@ -6,6 +6,7 @@ bet runs against "the candidate is no worse than allowed" (``pipeline/policies/s
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import median
 
 from pipeline.policies.comparison import Comparison
 from pipeline.policies.sequential import Bets, Hypothesis
@@ -16,8 +17,10 @@ UNSEEN_LIMIT = 0.8
 """The share of the frames on which the current model sees something and the candidate may see nothing: the current
 one may see what is not there.
 """
-SLOW_LIMIT = 0.5
-"""The share of looks that may be slow: the median is judged, which a busy machine does not move."""
+SLOW_LIMIT, RECENT_LOOKS = 0.5, 15
+"""The share of a candidate's looks that may take longer than the median of the current model's recent ones allows: of
+medians a busy machine changes little, and both have it.
+"""
 
 
 class Gate(StrEnum):
@@ -46,10 +49,10 @@ ALPHA_SHARES = {
 class RolloutSettings:
     """What is allowed, and how sure one must be.
 
-    Margins are differences of means that a candidate may be worse by: ``agreement_margin`` in F1,
-    ``empty_margin`` and ``late_margin`` in shares of frames, ``calibration_margin`` in Brier score. A look is slow that
-    takes over ``time_tolerance`` times what was promised, and ``slack_ms`` more. ``canary_doubt`` and ``full_doubt``
-    are the probabilities of taking a candidate on, by 10 % and wholly, that is worse than the margin. One in
+    Margins are differences of means that a candidate may be worse by: ``agreement_margin`` in F1, ``empty_margin`` and
+    ``late_margin`` in shares of frames, ``calibration_margin`` in Brier score. A candidate is slow half of whose looks
+    take over ``time_tolerance`` times what was promised and ``slack_ms``. ``canary_doubt`` and ``full_doubt`` are the
+    probabilities of taking a candidate on, by 10 % and wholly, that is worse than the margin. One in
     ``1 / canary_share`` slices of ``slice_s`` is the canary's.
     """
 
@@ -59,8 +62,8 @@ class RolloutSettings:
     empty_margin: float = 0.05
     calibration_margin: float = 0.1
     late_margin: float = 0.05
-    time_tolerance: float = 1.5
-    slack_ms: float = 2.0
+    time_tolerance: float = 1.4
+    slack_ms: float = 1.0
     false_withdrawal: float = 0.01
     canary_doubt: float = 0.2
     full_doubt: float = 0.05
@@ -79,6 +82,10 @@ class RolloutSettings:
             Gate.SLOW: Hypothesis(0.0, 1.0, SLOW_LIMIT),
             Gate.LATE: Hypothesis(-1.0, 1.0, self.late_margin),
         }
+
+    def allowed_ms(self, current_ms: float, promised_ratio: float) -> float:
+        """What a candidate's look may take where the current model's takes ``current_ms``."""
+        return self.time_tolerance * (promised_ratio * current_ms + self.slack_ms)
 
     def alpha(self, gate: Gate) -> float:
         """The probability of a false withdrawal that is a gate's."""
@@ -142,12 +149,16 @@ class Evidence:
 
         ``promised_ratio`` is the candidate's time as a multiple of the current model's, by its manifest.
         """
-        allowed_ms = settings.time_tolerance * promised_ratio * looks.current_ms + settings.slack_ms
+        times_ms = (*self.times_ms, (looks.candidate_ms, looks.current_ms))[-KEPT_TIMES:]
+        usual_ms = median(ms for _, ms in times_ms[-RECENT_LOOKS:])
+        slow = looks.candidate_ms > settings.allowed_ms(usual_ms, promised_ratio)
         late = [ms > looks.room_ms for ms in (looks.candidate_ms, looks.current_ms)]
-        worse = {Gate.SLOW: float(looks.candidate_ms > allowed_ms), Gate.LATE: float(late[0]) - float(late[1])}
+        worse = {
+            Gate.SLOW: float(slow),
+            Gate.LATE: float(late[0]) - float(late[1]),
+        }
         if not looks.current_empty:
             worse[Gate.UNSEEN] = float(looks.candidate_empty)
-        times_ms = (*self.times_ms, (looks.candidate_ms, looks.current_ms))[-KEPT_TIMES:]
         return replace(self, against=self._with(worse, settings), times_ms=times_ms)
 
     def answered(self, *, by_candidate: bool) -> "Evidence":

@@ -77,7 +77,7 @@ class RolloutGate:
         p95_ms = evidence.p95_ms
         if p95_ms is None:
             return "no times of its looks yet"
-        allowed_ms = settings.time_tolerance * promised_ratio * p95_ms[1] + settings.slack_ms
+        allowed_ms = settings.allowed_ms(p95_ms[1], promised_ratio)
         if p95_ms[0] > allowed_ms:
             return f"its P95 of {p95_ms[0]:.1f} ms is above the {allowed_ms:.1f} ms that were promised"
         if stage is Stage.CANARY and evidence.served < settings.least_served:
