@@ -1,4 +1,4 @@
-"""``foveate model list | inspect | quantize``."""
+"""``foveate model list | inspect | quantize | rollout``."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import foveate.models.rollout_cli
 from foveate.models.describe import describe, file_state
 from foveate.models.release import QuantizePlan, quantize_model
 from pipeline.detectors.contract import HeightWidth
@@ -17,7 +18,8 @@ from pipeline.detectors.manifest import read_manifest
 from pipeline.errors import ConfigError
 from pipeline.timing import MonotonicClock
 
-app = typer.Typer(no_args_is_help=True, help="List, inspect and quantise detection models.")
+app = typer.Typer(no_args_is_help=True, help="List, inspect and quantise detection models; see rollouts.")
+app.add_typer(foveate.models.rollout_cli.app, name="rollout")
 
 ModelsDir = Annotated[
     Path | None, typer.Option("--models-dir", help="Folder with manifest.toml; else FOVEATE_MODELS, else models/.")

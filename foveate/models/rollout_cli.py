@@ -1,0 +1,108 @@
+"""``foveate model rollout status | pause | promote | rollback``."""
+
+import asyncio
+import json
+from typing import Annotated
+
+import msgspec
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from foveate.models.rollouts import chosen, connected
+from pipeline.errors import BrokerError
+from pipeline.releases.standing import Audited, Command, Standing
+
+app = typer.Typer(no_args_is_help=True, help="See how releases of models stand at the agents, and command them.")
+
+CameraName = Annotated[str | None, typer.Option("--camera", help="Only this camera.")]
+AgentName = Annotated[str | None, typer.Option("--agent", help="Only this agent.")]
+BrokerUrl = Annotated[str, typer.Option("--broker", help="mqtt://host:port.")]
+BROKER = "mqtt://127.0.0.1:1883"
+
+
+@app.command()
+def status(
+    camera: CameraName = None,
+    agent: AgentName = None,
+    broker: BrokerUrl = BROKER,
+    as_json: Annotated[bool, typer.Option("--json", help="All that is known, one JSON object per camera.")] = False,
+) -> None:
+    """Show each camera's release: its stage, how both models agree with the larger one, and why."""
+    found = asyncio.run(_found(broker, camera, agent))
+    if as_json:
+        for one in found:
+            typer.echo(json.dumps(msgspec.to_builtins(one)))
+    elif found:
+        Console().print(table(found))
+    else:
+        typer.echo("no camera has a release")
+
+
+@app.command()
+def pause(camera: CameraName = None, agent: AgentName = None, broker: BrokerUrl = BROKER) -> None:
+    """Let a camera's candidate go no further and answer no frame; it is judged all the same."""
+    _order(broker, camera, agent, "pause")
+
+
+@app.command()
+def promote(camera: CameraName = None, agent: AgentName = None, broker: BrokerUrl = BROKER) -> None:
+    """Take a camera's candidate a stage on, from the shadow to a tenth of the frames, or from there to all."""
+    _order(broker, camera, agent, "promote")
+
+
+@app.command()
+def rollback(camera: CameraName = None, agent: AgentName = None, broker: BrokerUrl = BROKER) -> None:
+    """Give a camera's candidate up, or its current model for the one before."""
+    _order(broker, camera, agent, "rollback")
+
+
+def table(found: list[Standing]) -> Table:
+    """The releases as a table for people."""
+    heads = ("camera", "stage", "current", "candidate", "F1", "compared", "share", "why")
+    made = Table(*heads, box=box.SIMPLE)
+    for one in found:
+        both = " / ".join(_f1(one.judged.get(name)) for name in ("candidate", "current"))
+        stage = f"{one.stage}, paused" if one.paused else one.stage
+        # Names come from elsewhere: they are data, not markup.
+        cells = (
+            f"{one.agent}/{one.camera}",
+            stage,
+            one.current,
+            one.candidate or "-",
+            both if one.candidate else _f1(one.drift),
+            str(one.comparisons if one.candidate else one.audits),
+            f"{one.canary_share:.0%}" if one.candidate else "-",
+            one.reason or one.refused,
+        )
+        made.add_row(*map(Text, cells))
+    return made
+
+
+def _f1(audited: Audited | None) -> str:
+    return "-" if audited is None or audited.f1 is None else f"{audited.f1:.3f}"
+
+
+async def _found(broker: str, camera: str | None, agent: str | None) -> list[Standing]:
+    async with connected(broker) as rollouts:
+        return [one for one in rollouts.of(camera) if agent in (None, one.agent)]
+
+
+def _order(broker: str, camera: str | None, agent: str | None, command: Command) -> None:
+    typer.echo(asyncio.run(_ordered(broker, camera, agent, command)))
+
+
+async def _ordered(broker: str, camera: str | None, agent: str | None, command: Command) -> str:
+    """Send a command and wait for what comes of it, in a sentence. Raises BrokerError where nobody answers."""
+    async with connected(broker) as rollouts:
+        found = [one for one in rollouts.of(camera) if agent in (None, one.agent)]
+        standing = chosen(found, camera, broker)
+        now = await rollouts.order(standing, command)
+    if now is None:
+        raise BrokerError(
+            f"The agent {standing.agent} does not answer to {command!r} for the camera {standing.camera}:"
+            " it may be offline, or the release has nothing to be changed."
+        )
+    return f"{now.agent}/{now.camera} is {now.stage}{', paused' if now.paused else ''}: {now.reason}"

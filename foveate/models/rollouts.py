@@ -1,0 +1,102 @@
+"""How releases stand at the agents of a broker, and commands to them, over MQTT."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from pipeline.errors import BrokerError, ConfigError
+from pipeline.releases.standing import Command, Standing, decode_standing, encode_order
+from pipeline.transport.base import Message, Outgoing, PublishStatus, Transport
+from pipeline.transport.mqtt import MqttTransport
+from pipeline.transport.settings import MqttSettings
+from pipeline.transport.url import parse_broker_url
+from pipeline.wire import topics
+
+CONNECT_WITHIN_S = 10.0
+RETAINED_WITHIN_S = 1.0
+ANSWER_WITHIN_S = 5.0
+MOST_STANDINGS = 10_000
+
+
+class Rollouts:
+    """What a broker retains of rollouts, kept up to date while the session runs."""
+
+    def __init__(self, session: Transport) -> None:
+        self._session = session
+        self._heard: dict[tuple[str, str], Standing] = {}
+        self._changed = asyncio.Event()
+        session.subscribe(topics.ANY_ROLLOUT, self._hear, qos=1)
+
+    def _hear(self, message: Message) -> None:
+        try:
+            standing = decode_standing(message.payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return  # of another version, or nobody's
+        key = standing.agent, standing.camera
+        if key in self._heard or len(self._heard) < MOST_STANDINGS:
+            self._heard[key] = standing
+            self._changed.set()
+
+    def of(self, camera: str | None) -> list[Standing]:
+        """What is known of a camera's release, or of all, by agent and camera."""
+        return [one for _, one in sorted(self._heard.items()) if camera in (None, one.camera)]
+
+    async def order(self, standing: Standing, command: Command) -> Standing | None:
+        """Send a command to a camera; how its release stands then, None where it does not answer in time.
+
+        Raises BrokerError.
+        """
+        topic = topics.rollout_command(standing.agent, standing.camera)
+        status = await self._session.publish(Outgoing(topic, encode_order(command), qos=1))
+        if status is not PublishStatus.SENT:
+            raise BrokerError(
+                f"The broker does not take the command for {standing.camera} ({status.value}): try again."
+            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                while _place(now := self._heard[standing.agent, standing.camera]) == _place(standing):
+                    self._changed.clear()
+                    await self._changed.wait()
+                return now
+        return None
+
+
+def _place(standing: Standing) -> tuple[object, ...]:
+    """What a command changes, and comparisons do not."""
+    return standing.stage, standing.since, standing.paused, standing.candidate, standing.current
+
+
+@contextlib.asynccontextmanager
+async def connected(broker_url: str) -> AsyncIterator[Rollouts]:
+    """The rollouts of a broker, after it has said what it retains. Raises ConfigError, BrokerError."""
+    url = parse_broker_url(broker_url)
+    session = MqttTransport(MqttSettings.of(url, None))
+    rollouts = Rollouts(session)
+    running = asyncio.ensure_future(session.run())
+    try:
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                await session.wait_connected()
+        except TimeoutError:
+            raise BrokerError(
+                f"No connection to the broker {url} within {CONNECT_WITHIN_S:g} s: {session.state.reason};"
+                " name another with --broker."
+            ) from None
+        await asyncio.sleep(RETAINED_WITHIN_S)
+        yield rollouts
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def chosen(found: list[Standing], camera: str | None, broker_url: str) -> Standing:
+    """The one release that a command is for. Raises ConfigError where there is none, or more than one."""
+    if not found:
+        of = "any camera" if camera is None else f"the camera {camera!r}"
+        raise ConfigError(f"No agent at {broker_url} tells of a release for {of}: see 'foveate model rollout status'.")
+    if len(found) > 1:
+        names = ", ".join(f"{one.agent}/{one.camera}" for one in found[:5])
+        raise ConfigError(f"{len(found)} cameras have releases ({names}): choose one with --camera and --agent.")
+    return found[0]
