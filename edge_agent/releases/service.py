@@ -1,6 +1,7 @@
 """Releases in an agent: its cameras' slots, what is kept of them, and the receiver of new ones."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from edge_agent.releases.slot import ModelSlot
 from pipeline.releases.signing import TrustedKeys
 from pipeline.timing import Clock
 from pipeline.transport.base import Transport
+
+
+_log = logging.getLogger(__name__)
 
 
 class ReleaseService:
@@ -38,6 +42,8 @@ class ReleaseService:
         self.slots = {slot.camera: slot for slot in slots}
         self._parts: tuple[KeptModels, Receiver] | None = None
         keys = TrustedKeys(settings.trusted_keys)
+        if keys and state_dir is None:
+            _log.warning("no release is taken: models.trusted_keys asks for it, and agent.state_dir names no folder.")
         if keys and state_dir is not None:
             folder, load = ModelFolder(state_dir / "models"), loader(settings.threads)
             runner = SpareThreads()

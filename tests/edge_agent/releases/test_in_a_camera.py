@@ -3,10 +3,15 @@
 import asyncio
 import itertools
 
+import pytest
+
+from edge_agent.releases.service import ReleaseService
+from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.releases.slot import Staged
-from pipeline.timing import run_virtual
+from pipeline.timing import ManualClock, run_virtual
+from pipeline.transport.memory import MemoryHub, MemoryTransport
 from tests.support.agents import UNSURE_PERSON, Pictures, SmallModel, Stage, stage
-from tests.support.releases import manifest_of
+from tests.support.releases import KEY, manifest_of
 
 
 def own(run_s: float = 0.001) -> SmallModel:
@@ -53,6 +58,14 @@ def test_the_lighter_model_stands_in_for_the_general_one_and_not_for_a_cameras_o
             return [*looks, camera._context.small_model()[1]]
 
     assert run_virtual(main()) == ["small@1+light", "small@1+light", "own@7"]
+
+
+def test_a_trusted_key_without_a_folder_to_keep_models_in_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    settings, control = ReleaseSettings((KEY.public,)), MemoryTransport(MemoryHub())
+    service = ReleaseService(settings, [], {}, None, control, None, ManualClock())
+    assert control.subscriptions == ()
+    assert service.counters == {}
+    assert "agent.state_dir names no folder" in caplog.text
 
 
 def test_without_a_trusted_key_no_release_is_listened_to() -> None:
