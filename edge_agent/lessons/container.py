@@ -1,4 +1,4 @@
-"""A lesson as bytes: a header with its label and what is remembered of it, and its picture as JPEG.
+"""A lesson as bytes: a header with its annotation and what is remembered of it, and its picture as JPEG.
 
 ``FVL1``, the length of the header, the CRC-32 of all that follows it (both 4 bytes, big-endian), the header as
 MessagePack, the JPEG. A file that a power cut left half written is told by its checksum.

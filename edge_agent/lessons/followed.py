@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edge_agent.lessons.labels import CleaningSettings, Label, Sightings, cut
+from edge_agent.lessons.labels import Annotation, CleaningSettings, Sightings, cut
 from edge_agent.tracking.history import Entry
 from edge_agent.tracking.tracks import TrackerSettings, Verdict
 from pipeline.detections import Detections, Source
@@ -18,7 +18,7 @@ def follow(
     size: Size,
     tracking: TrackerSettings,
     cleaning: CleaningSettings,
-) -> Label | None:
+) -> Annotation | None:
     """What is known of a frame by tracks that the larger model has found on others shortly before or after.
 
     None where something is in view that it has not found lately, or where nothing is: then a frame teaches by its own

@@ -45,14 +45,14 @@ class CleaningSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Label:
+class Annotation:
     """What is known of a frame, and where (m, 4) nobody knows; in frame pixels."""
 
     known: Detections
     ignored: BoxArray
 
 
-def clean(at: Entry, around: Sequence[Entry], answer: Detections, size: Size, settings: CleaningSettings) -> Label:
+def clean(at: Entry, around: Sequence[Entry], answer: Detections, size: Size, settings: CleaningSettings) -> Annotation:
     """What is known of a frame of ``size`` that the larger model has looked at as a whole.
 
     ``answer`` is all that it saw, faint detections too. ``at`` is the frame's step of the tracker, corrected by it,
@@ -217,7 +217,7 @@ def _repeated(a: Detections, b: Detections, same_iou: float) -> NDArray[np.bool_
     return np.asarray(_overlap(a, b).max(axis=1, initial=0.0) >= same_iou)
 
 
-def cut(known: Detections, ignored: BoxArray, size: Size) -> Label:
+def cut(known: Detections, ignored: BoxArray, size: Size) -> Annotation:
     """Cut to the frame; what lies outside it is left out."""
     inside, rest = known.with_boxes(clip(known.xyxy, size)), clip(ignored, size)
-    return Label(inside.select(area(inside.xyxy) > 1.0), rest[area(rest) > 1.0])
+    return Annotation(inside.select(area(inside.xyxy) > 1.0), rest[area(rest) > 1.0])

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from edge_agent.frame_work import wanted
-from edge_agent.lessons.labels import Label, clean
+from edge_agent.lessons.labels import Annotation, clean
 from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.picture import conditions, into_picture, lasting, not_counted, shrink
 from edge_agent.region_of_interest import RegionOfInterest, bind
@@ -22,7 +22,7 @@ from pipeline.geometry import BoxArray, Size
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Open:
-    """A frame whose label waits for what comes after it."""
+    """A frame whose annotation waits for what comes after it."""
 
     seq: int
     at_s: float
@@ -51,10 +51,10 @@ def lessons_from(
     replay = _Replay(settings)
     for seq, ((at_s, image), found) in enumerate(zip(frames, detections, strict=True)):
         replay.add(seq, at_s, image, found)
-        for done, label in replay.finished(at_s - settings.lessons.cleaning.reach_s):
-            yield _lesson(done, label, replay.region, settings.name, (teacher, edge), began)
-    for done, label in replay.finished(float("inf")):
-        yield _lesson(done, label, replay.region, settings.name, (teacher, edge), began)
+        for done, annotation in replay.finished(at_s - settings.lessons.cleaning.reach_s):
+            yield _lesson(done, annotation, replay.region, settings.name, (teacher, edge), began)
+    for done, annotation in replay.finished(float("inf")):
+        yield _lesson(done, annotation, replay.region, settings.name, (teacher, edge), began)
 
 
 class _Replay:
@@ -88,30 +88,30 @@ class _Replay:
         outside = not_counted(wanted(found, settings, None), answer)
         self._open.append(_Open(seq, at_s, picture, size, answer, outside))
 
-    def finished(self, until_s: float) -> Iterator[tuple[_Open, Label]]:
-        """Take out the frames up to a moment, with their labels."""
+    def finished(self, until_s: float) -> Iterator[tuple[_Open, Annotation]]:
+        """Take out the frames up to a moment, with their annotations."""
         while self._open and self._open[0].at_s <= until_s:
             done = self._open.popleft()
             while self._entries[0].at_s < done.at_s - self._cleaning.reach_s:
                 self._entries.popleft()
             at = next(entry for entry in self._entries if entry.seq == done.seq)
-            label = clean(at, list(self._entries), done.answer, done.size, self._cleaning)
-            yield done, Label(label.known, np.concatenate([label.ignored, done.outside]))
+            annotation = clean(at, list(self._entries), done.answer, done.size, self._cleaning)
+            yield done, Annotation(annotation.known, np.concatenate([annotation.ignored, done.outside]))
 
 
 def _lesson(
-    done: _Open, label: Label, region: RegionOfInterest, camera: str, models: tuple[str, str], began: datetime
+    done: _Open, annotation: Annotation, region: RegionOfInterest, camera: str, models: tuple[str, str], began: datetime
 ) -> Lesson:
     height, width = done.picture.shape[:2]
-    label = into_picture(label, region.window, Size(width, height))
+    annotation = into_picture(annotation, region.window, Size(width, height))
     taken_at = began + timedelta(seconds=done.at_s)
     return Lesson(
         camera=camera,
         taken_at=taken_at,
         picture=done.picture,
         window=Size(region.window.width, region.window.height),
-        known=lasting(label.known, int(began.timestamp())),
-        ignored=label.ignored,
+        known=lasting(annotation.known, int(began.timestamp())),
+        ignored=annotation.ignored,
         teacher=models[0],
         edge=models[1],
         conditions=conditions(done.picture, taken_at.hour),

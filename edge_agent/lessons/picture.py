@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from edge_agent.lessons.labels import Label
+from edge_agent.lessons.labels import Annotation
 from edge_agent.lessons.lesson import Conditions
 from edge_agent.lessons.settings import LessonSettings
 from pipeline.detections import Detections
@@ -33,11 +33,11 @@ def conditions(picture: Image, hour: int) -> Conditions:
     return Conditions(hour, float(np.mean(luma)), float(np.std(luma)), bool(np.mean(spread) >= _COLOURED))
 
 
-def into_picture(label: Label, window: Rect, picture: Size) -> Label:
-    """The label in pixels of the picture that shows the window; what lies outside it is left out."""
-    known, ignored = (_into(boxes, window, picture) for boxes in (label.known.xyxy, label.ignored))
+def into_picture(annotation: Annotation, window: Rect, picture: Size) -> Annotation:
+    """The annotation in pixels of the picture that shows the window; what lies outside it is left out."""
+    known, ignored = (_into(boxes, window, picture) for boxes in (annotation.known.xyxy, annotation.ignored))
     inside = area(known) > 0
-    return Label(label.known.with_boxes(known).select(inside), ignored[area(ignored) > 0])
+    return Annotation(annotation.known.with_boxes(known).select(inside), ignored[area(ignored) > 0])
 
 
 def _into(boxes: BoxArray, window: Rect, picture: Size) -> BoxArray:

@@ -12,7 +12,7 @@ import numpy as np
 from edge_agent.context import Context
 from edge_agent.frame_work import draw, wanted
 from edge_agent.lessons.followed import follow
-from edge_agent.lessons.labels import Label, clean
+from edge_agent.lessons.labels import Annotation, clean
 from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.picture import conditions, into_picture, lasting, not_counted, shrink
 from edge_agent.lessons.store import Added
@@ -99,35 +99,37 @@ class TakeLessons:
     def _keep(
         self, lesson: Open, taught: Taught | None, entry: Entry, entries: Sequence[Entry], taken_at: datetime
     ) -> Added | None:
-        """Label a frame and keep it; None where its label is not clear. CPU and disk work."""
-        label = self._label(lesson, taught, entry, entries)
-        if label is None:
+        """Annotate a frame and keep it; None where that cannot be done clearly. CPU and disk work."""
+        annotation = self._annotation(lesson, taught, entry, entries)
+        if annotation is None:
             return None
         height, width = lesson.picture.shape[:2]
         window = lesson.region.window
-        label = into_picture(label, window, Size(width, height))
+        annotation = into_picture(annotation, window, Size(width, height))
         return self._taking.store.add(
             Lesson(
                 camera=lesson.key.camera,
                 taken_at=taken_at,
                 picture=lesson.picture,
                 window=Size(window.width, window.height),
-                known=lasting(label.known, lesson.key.epoch),
-                ignored=label.ignored,
+                known=lasting(annotation.known, lesson.key.epoch),
+                ignored=annotation.ignored,
                 teacher=taught.teacher if taught is not None else self._taking.teacher,
                 edge=lesson.edge,
                 conditions=conditions(lesson.picture, taken_at.hour),
             )
         )
 
-    def _label(self, lesson: Open, taught: Taught | None, entry: Entry, entries: Sequence[Entry]) -> Label | None:
+    def _annotation(
+        self, lesson: Open, taught: Taught | None, entry: Entry, entries: Sequence[Entry]
+    ) -> Annotation | None:
         settings, cleaning = self._context.settings, self._taking.cleaning
         if taught is None:
             return follow(entry, entries, lesson.motion, lesson.size, settings.tracker, cleaning)
         answer = wanted(taught.found, settings, lesson.region)
-        label = clean(entry, entries, answer, lesson.size, cleaning)
+        annotation = clean(entry, entries, answer, lesson.size, cleaning)
         outside = not_counted(wanted(taught.found, settings, None), answer)
-        return Label(label.known, np.concatenate([label.ignored, outside]))
+        return Annotation(annotation.known, np.concatenate([annotation.ignored, outside]))
 
 
 class LessonLooks:

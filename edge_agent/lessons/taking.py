@@ -1,4 +1,4 @@
-"""Which frames of a camera become lessons, and what is kept of them until their label is known. No I/O of its own."""
+"""Which frames of a camera become lessons, and what is kept of them until they can be annotated. No I/O of its own."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -19,10 +19,10 @@ LESSON_EPOCH = 2
 MOST_FRAMES = 4
 """Frames that wait to be made small; the oldest gives way."""
 MOST_OPEN_BYTES = 16_000_000
-"""Of small pictures that wait for their label; the oldest give way."""
+"""Of small pictures that wait for their annotation; the oldest give way."""
 _MOST_ANSWERS = 64
 SETTLED_S = 0.5
-"""After the last look that a label depends on, its answer is here."""
+"""After the last look that an annotation depends on, its answer is here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ class Taking:
         self.wake.set()
 
     def want(self, moment: Moment) -> None:
-        """Make a lesson of this frame, if its label becomes clear."""
+        """Make a lesson of this frame, if its annotation becomes clear."""
         self._last_s = moment.scene_s
         self._frames.append(moment)
         self._drop(self._frames, len(self._frames) - MOST_FRAMES, "displaced")
@@ -109,13 +109,13 @@ class Taking:
         return self._frames.popleft() if self._frames else None
 
     def opened(self, lesson: Open) -> None:
-        """A frame was made small, and waits for its label."""
+        """A frame was made small, and waits for its annotation."""
         self._open.append(lesson)
         most = MOST_OPEN_BYTES // max(1, lesson.picture.nbytes)
         self._drop(self._open, len(self._open) - max(1, most), "displaced")
 
     def next_finished(self) -> tuple[Open, Taught | None] | None:
-        """Take out a frame for which all that its label depends on is known, with the larger model's answer to it."""
+        """Take out a frame whose annotation depends on nothing more to come, with the larger model's answer to it."""
         wait_s = self.cleaning.reach_s + SETTLED_S
         if not self._open or self._open[0].scene_s > self._newest_s - wait_s:
             return None

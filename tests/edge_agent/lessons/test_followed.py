@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_agent.lessons.followed import follow
-from edge_agent.lessons.labels import CleaningSettings, Label
+from edge_agent.lessons.labels import Annotation, CleaningSettings
 from edge_agent.tracking.history import Entry, Tracker
 from edge_agent.tracking.tracks import Observations, TrackerSettings, Verdict
 from pipeline.detections import Detections, Source
@@ -40,7 +40,9 @@ def step(tracker: Tracker, seq: int, who: str, seen: Sequence[Seen]) -> None:
     tracker.correct(seq, Observations(boxes(seen, Source.CLOUD), verdict, WHOLE))
 
 
-def label_of(frames: Sequence[tuple[str, Sequence[Seen]]], seq: int, motion: BoxArray = NO_MOTION) -> Label | None:
+def annotation_of(
+    frames: Sequence[tuple[str, Sequence[Seen]]], seq: int, motion: BoxArray = NO_MOTION
+) -> Annotation | None:
     tracker = Tracker(TrackerSettings())
     for number, (who, seen) in enumerate(frames):
         step(tracker, number, who, seen)
@@ -63,7 +65,7 @@ def lefts(of: BoxArray) -> list[float]:
 def test_what_the_larger_model_has_found_shortly_before_or_after_is_known(
     frames: list[tuple[str, list[Seen]]],
 ) -> None:
-    made = label_of(frames, 1)
+    made = annotation_of(frames, 1)
     assert made is not None
     assert lefts(made.known.xyxy) == [100]
     assert made.known.score.tolist() == pytest.approx([0.9])
@@ -73,11 +75,11 @@ def test_what_the_larger_model_has_found_shortly_before_or_after_is_known(
 
 def test_where_the_small_model_alone_sees_something_the_frame_teaches_nothing() -> None:
     frames = [(CLOUD, [(100.0, 0.9)]), (EDGE, [PERSON, (300.0, 0.6)])]
-    assert label_of(frames, 1) is None
+    assert annotation_of(frames, 1) is None
 
 
 def test_what_the_small_model_would_not_publish_is_ignored() -> None:
-    made = label_of([(CLOUD, [(100.0, 0.9)]), (EDGE, [PERSON, (300.0, 0.3)])], 1)
+    made = annotation_of([(CLOUD, [(100.0, 0.9)]), (EDGE, [PERSON, (300.0, 0.3)])], 1)
     assert made is not None
     assert (lefts(made.known.xyxy), lefts(made.ignored)) == ([100], [300])
 
@@ -88,40 +90,40 @@ def test_what_the_larger_model_has_denied_is_ignored() -> None:
         (CLOUD, [(100.0, 0.9)]),
         (EDGE, [PERSON, (300.0, 0.6)]),
     ]
-    made = label_of(frames, 2)
+    made = annotation_of(frames, 2)
     assert made is not None
     assert (lefts(made.known.xyxy), lefts(made.ignored)) == ([100], [300])
 
 
 def test_an_empty_frame_teaches_only_by_its_own_answer() -> None:
-    assert label_of([(CLOUD, []), (EDGE, [])], 1) is None
+    assert annotation_of([(CLOUD, []), (EDGE, [])], 1) is None
 
 
 def test_what_moves_and_has_no_box_is_ignored() -> None:
     motion = np.array([[105, 110, 120, 140], [200, 50, 240, 90]], np.float32)
-    made = label_of([(CLOUD, [(100.0, 0.9)]), (EDGE, [PERSON])], 1, motion)
+    made = annotation_of([(CLOUD, [(100.0, 0.9)]), (EDGE, [PERSON])], 1, motion)
     assert made is not None
     assert lefts(made.ignored) == [200]
 
 
 def test_where_box_and_track_are_apart_nobody_knows() -> None:
     frames = [(CLOUD, [(100.0, 0.9)]), (EDGE, [PERSON, (300.0, 0.6)]), (CLOUD, [(100.0, 0.9), (316.0, 0.9)])]
-    made = label_of(frames, 1)
+    made = annotation_of(frames, 1)
     assert made is not None
     assert (lefts(made.known.xyxy), lefts(made.ignored)) == ([100], [300])
 
 
 def test_what_is_found_before_and_after_and_not_seen_now_is_ignored_there() -> None:
     frames = [(CLOUD, [(100.0, 0.9), (300.0, 0.9)]), (EDGE, [PERSON]), (CLOUD, [(100.0, 0.9), (300.0, 0.9)])]
-    made = label_of(frames, 1)
+    made = annotation_of(frames, 1)
     assert made is not None
     assert (lefts(made.known.xyxy), lefts(made.ignored)) == ([100], [300])
 
 
 def test_what_was_found_too_long_ago_is_not_known() -> None:
     frames = [(CLOUD, [(100.0, 0.9)]), *[(EDGE, [PERSON])] * 9]
-    assert label_of(frames, 5) is not None
-    assert label_of(frames, 6) is None
+    assert annotation_of(frames, 5) is not None
+    assert annotation_of(frames, 6) is None
 
 
 looks = st.lists(
@@ -139,7 +141,7 @@ def test_nothing_is_known_that_the_larger_model_has_not_found_within_reach(
     frames: list[tuple[str, list[Seen]]], data: st.DataObject
 ) -> None:
     seq = data.draw(st.integers(0, len(frames) - 1))
-    made = label_of(frames, seq)
+    made = annotation_of(frames, seq)
     found_by_cloud = any(
         who == CLOUD and seen and abs(number - seq) * 0.2 <= 1.0 + 1e-9 for number, (who, seen) in enumerate(frames)
     )

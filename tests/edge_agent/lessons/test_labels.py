@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_agent.lessons.labels import CleaningSettings, Label, clean
+from edge_agent.lessons.labels import Annotation, CleaningSettings, clean
 from edge_agent.tracking.history import Entry, Tracker
 from edge_agent.tracking.tracks import Observations, TrackerSettings, Verdict
 from pipeline.detections import Detections, Source
@@ -43,7 +43,7 @@ def looks(frames: Sequence[Sequence[Seen]], apart_s: float = 0.2) -> list[Entry]
     return entries
 
 
-def label_of(frames: Sequence[Sequence[Seen]], seq: int, apart_s: float = 0.2) -> Label:
+def annotation_of(frames: Sequence[Sequence[Seen]], seq: int, apart_s: float = 0.2) -> Annotation:
     entries = looks(frames, apart_s)
     return clean(entries[seq], entries, detections(frames[seq]), SIZE, CLEANING)
 
@@ -57,7 +57,7 @@ def walking(count: int, score: float = 0.9) -> list[list[Seen]]:
 
 
 def test_what_is_sure_and_goes_on_is_known_with_its_track() -> None:
-    made = label_of(walking(7), 3)
+    made = annotation_of(walking(7), 3)
     assert lefts(made.known.xyxy) == [112.0]
     assert made.known.track_id.tolist() == [1]
     assert len(made.ignored) == 0
@@ -66,28 +66,28 @@ def test_what_is_sure_and_goes_on_is_known_with_its_track() -> None:
 def test_what_is_seen_once_among_many_looks_is_ignored() -> None:
     frames = walking(7)
     frames[3] = [*frames[3], (300.0, 0.7, "person")]
-    made = label_of(frames, 3)
+    made = annotation_of(frames, 3)
     assert lefts(made.known.xyxy) == [112.0]
     assert lefts(made.ignored) == [300.0]
 
 
 def test_what_is_seen_once_is_known_where_nobody_looked_another_time() -> None:
-    assert lefts(label_of([[(300.0, 0.7, "person")]], 0).known.xyxy) == [300.0]
+    assert lefts(annotation_of([[(300.0, 0.7, "person")]], 0).known.xyxy) == [300.0]
     far = [[], [(300.0, 0.7, "person")], []]
-    assert lefts(label_of(far, 1, apart_s=2.0).known.xyxy) == [300.0]
+    assert lefts(annotation_of(far, 1, apart_s=2.0).known.xyxy) == [300.0]
 
 
 def test_what_moves_too_far_between_rare_looks_for_its_track_is_known_all_the_same() -> None:
     frames = [[(100.0 + 25 * number, 0.9, "person")] for number in range(5)]
     ids = {int(entry.after.track_of[0]) for entry in looks(frames, 0.5)}
     assert len(ids) > 1
-    assert lefts(label_of(frames, 2, apart_s=0.5).known.xyxy) == [150.0]
+    assert lefts(annotation_of(frames, 2, apart_s=0.5).known.xyxy) == [150.0]
 
 
 def test_an_object_that_is_missed_once_is_known_between_its_neighbours() -> None:
     frames = walking(7)
     frames[3] = []
-    made = label_of(frames, 3)
+    made = annotation_of(frames, 3)
     assert made.known.xyxy[0] == pytest.approx(box(112.0), abs=0.1)
     assert made.known.source.tolist() == [Source.TRACK.value]
 
@@ -95,14 +95,14 @@ def test_an_object_that_is_missed_once_is_known_between_its_neighbours() -> None
 def test_an_object_that_is_missed_for_long_is_ignored_at_its_place() -> None:
     frames = walking(7)
     frames[2] = frames[3] = frames[4] = []
-    made = label_of(frames, 3)
+    made = annotation_of(frames, 3)
     assert len(made.known) == 0
     assert lefts(made.ignored) == [112.0]
 
 
 def test_where_an_object_comes_or_goes_nothing_is_made_up() -> None:
     frames = [*walking(4), [], [], []]
-    made = label_of(frames, 4)
+    made = annotation_of(frames, 4)
     assert len(made.known) == len(made.ignored) == 0
 
 
@@ -110,7 +110,7 @@ def test_a_faint_detection_is_ignored_unless_a_confirmed_track_passes_there() ->
     faint: list[Seen] = [(112.0, 0.3, "person"), (300.0, 0.4, "person")]
     frames = walking(7)
     frames[3] = faint
-    made = label_of(frames, 3)
+    made = annotation_of(frames, 3)
     assert made.known.score.tolist() == pytest.approx([0.3])
     assert lefts(made.known.xyxy) == [112.0]
     assert lefts(made.ignored) == [300.0]
@@ -118,7 +118,7 @@ def test_a_faint_detection_is_ignored_unless_a_confirmed_track_passes_there() ->
 
 def test_one_other_look_does_not_make_a_faint_detection_known() -> None:
     frames: list[list[Seen]] = [[], [(100.0, 0.9, "person")], [(104.0, 0.3, "person")], []]
-    made = label_of(frames, 2)
+    made = annotation_of(frames, 2)
     assert len(made.known) == 0
     assert lefts(made.ignored) == [104.0]
 
@@ -126,7 +126,7 @@ def test_one_other_look_does_not_make_a_faint_detection_known() -> None:
 def test_where_two_classes_are_seen_at_one_place_nobody_knows() -> None:
     frames = walking(7)
     frames[3] = [(112.0, 0.8, "dog")]
-    made = label_of(frames, 3)
+    made = annotation_of(frames, 3)
     assert len(made.known) == 0
     assert lefts(made.ignored) == [112.0, 112.0]
 
@@ -149,7 +149,7 @@ def test_every_sure_detection_is_known_or_ignored_and_all_lies_in_the_frame(
 ) -> None:
     seq = data.draw(st.integers(0, len(frames) - 1))
     answer = detections(frames[seq])
-    made = label_of(frames, seq)
+    made = annotation_of(frames, seq)
     told = np.concatenate([made.known.xyxy, made.ignored])
     for x, score, _ in frames[seq]:
         inside = np.clip(np.array([box(x)], np.float32), 0, [400, 300, 400, 300]).astype(np.float32)
@@ -165,7 +165,7 @@ def test_every_sure_detection_is_known_or_ignored_and_all_lies_in_the_frame(
 
 
 @given(scenes)
-def test_a_label_says_the_same_of_the_same_looks(frames: list[list[Seen]]) -> None:
-    a, b = label_of(frames, 0), label_of(frames, 0)
+def test_an_annotation_says_the_same_of_the_same_looks(frames: list[list[Seen]]) -> None:
+    a, b = annotation_of(frames, 0), annotation_of(frames, 0)
     assert a.known.xyxy.tolist() == b.known.xyxy.tolist()
     assert a.ignored.tolist() == b.ignored.tolist()

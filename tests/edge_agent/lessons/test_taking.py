@@ -212,7 +212,7 @@ def test_frames_that_are_not_made_small_in_time_give_way_to_newer_ones_and_are_c
     assert takes.counters["displaced"] == 10 - MOST_FRAMES
 
 
-def test_pictures_that_wait_for_their_label_are_bounded_in_bytes(tmp_path: Path) -> None:
+def test_pictures_that_wait_for_their_annotation_are_bounded_in_bytes(tmp_path: Path) -> None:
     takes = taking(tmp_path)
     picture = np.zeros((1000, 1000, 3), np.uint8)
     for seq in range(20):
@@ -220,7 +220,7 @@ def test_pictures_that_wait_for_their_label_are_bounded_in_bytes(tmp_path: Path)
     assert takes.counters["displaced"] == 20 - MOST_OPEN_BYTES // picture.nbytes
 
 
-def test_a_frame_is_finished_once_all_that_its_label_depends_on_is_known(tmp_path: Path) -> None:
+def test_a_frame_is_finished_once_all_that_its_annotation_depends_on_is_known(tmp_path: Path) -> None:
     takes = taking(tmp_path)
     takes.decided(moment(0, 10.0), "frame")
     takes.opened(opened(0, 10.0, grey_picture(100, 8, 8)))
