@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from pipeline.policies.tier_offers import wait_changed
 from pipeline.timing import Clock
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
 from pipeline.wire import topics
@@ -27,7 +28,7 @@ def offline(worker: str) -> Outgoing:
 
 def worth_telling(told: WorkerState, now: WorkerState) -> bool:
     """Whether a state differs so much from the announced one that it cannot wait for the next heartbeat."""
-    return _gist(told) != _gist(now)
+    return _gist(told) != _gist(now) or wait_changed(told.wait_ms, now.wait_ms)
 
 
 def _gist(state: WorkerState) -> tuple[bool, list[WorkerModel], bool]:

@@ -102,6 +102,11 @@ class RequestQueue:
         ahead_s = self._ahead_s(ticket, others, service) if own is None else own.ahead_s
         return Prospect(ahead_s, tuple((self._entries[number].job, drop) for number, drop in others.items()))
 
+    def work_s(self, service: Service) -> float:
+        """How long it takes until all that waits is done, and what runs."""
+        counts = Counter(entry.ticket.kind for entry in self._entries.values())
+        return service.free_s + sum(service.together_s(kind, count) for kind, count in counts.items())
+
     def room_for(self, job: Job, bounds: AdmissionBounds) -> list[Job]:
         """What gives way where the queue has no room for a job; nothing where it has no right to any, or needs none."""
         entries = self._ordered()

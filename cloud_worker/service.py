@@ -104,7 +104,7 @@ class WorkerService:
 
     def worker_state(self) -> WorkerState:
         """The state as announced; the announcer adds the heartbeat."""
-        p95_s = [p95 for name in self._detectors if (p95 := self._batcher.infer_p95_s(name)) is not None]
+        p95_s = {name: p95 for name in self._detectors if (p95 := self._batcher.infer_p95_s(name)) is not None}
         return WorkerState(
             worker=self._settings.worker,
             online=not self._stop.is_set(),
@@ -112,12 +112,17 @@ class WorkerService:
             models=self._models,
             queue_length=len(self._queue),
             queue_capacity=self._settings.queue_capacity,
-            infer_ms_p95=max(p95_s) * 1e3 if p95_s else None,
+            infer_ms_p95=max(p95_s.values()) * 1e3 if p95_s else None,
             served=self._answered,
             refused=dict(self._refused),
             queue=queue_figures(self._queue.flow(self._clock.now_s())),
             batches=self._batcher.tally.figures(),
             reuse=self._answers.figures(),
+            wait_ms=self._batcher.wait_s() * 1e3,
+            run_ms_p95={name: p95 * 1e3 for name, p95 in p95_s.items()},
+            place=self._settings.place,
+            energy_j=self._settings.energy_j,
+            transfer_price=self._settings.transfer_price,
         )
 
     def statistics(self) -> WorkerStatistics:

@@ -179,6 +179,11 @@ class WorkerKeys(Keys):
     )
     group: Level = key(_WORKER.group, "Workers of one group share the load")
     tier: Literal["edge", "cloud"] = key(_WORKER.tier, "Tier it serves")
+    place: str = key(_WORKER.place, "Where it is; announced", max_length=64)
+    energy_j: float | None = key(_WORKER.energy_j, "What a request takes in joules; announced", ge=0, le=1e6)
+    transfer_price: float | None = key(
+        _WORKER.transfer_price, "What a byte to it counts, 1 on a budgeted uplink, 0 on site; announced", ge=0, le=1e6
+    )
     queue_capacity: int = key(_WORKER.queue_capacity, "Requests that may wait", ge=1)
     queue_capacity_bytes: int = key(_WORKER.queue_capacity_bytes, "What waiting requests may hold", ge=1)
     request_limit_bytes: int = key(_WORKER.request_limit_bytes, "Larger requests are refused", ge=1)
