@@ -18,7 +18,6 @@ from pipeline.releases.signing import TrustedKeys
 from pipeline.timing import Clock
 from pipeline.transport.base import Transport
 
-
 _log = logging.getLogger(__name__)
 
 
