@@ -97,9 +97,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         "cameras.objects": objects or None,
         "cameras.publish": publish,
     }
-    made = plan(
-        _learning(sources or [], config, overrides) if learn else _configuration(sources or [], config, overrides)
-    )
+    made = plan((_learning if learn else _configuration)(sources or [], config, overrides))
     if network_seed is not None and made.network is None:
         raise ConfigError("--network-seed is given, but no modelled network: name one with --network.")
     check_apart(outputs := Outputs(summary, record, open_page), [*(sources or []), config or ""])
