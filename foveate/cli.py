@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -100,8 +101,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     made = plan((_learning if learn else _configuration)(sources or [], config, overrides))
     if network_seed is not None and made.network is None:
         raise ConfigError("--network-seed is given, but no modelled network: name one with --network.")
-    check_apart(outputs := Outputs(summary, record, open_page), [*(sources or []), config or ""])
-    _go(made, outputs, verbose)
+    _go(made, Outputs(summary, record, open_page), verbose, [*(sources or []), config or ""])
 
 
 @app.command()
@@ -219,7 +219,8 @@ def _configuration(sources: list[str], config: Path | None, overrides: Overrides
     return configuration
 
 
-def _go(made: Plan, outputs: Outputs, verbose: bool) -> None:
+def _go(made: Plan, outputs: Outputs, verbose: bool, inputs: Sequence[str | Path] = ()) -> None:
+    check_apart(outputs, inputs)
     _log_to_stderr(verbose)
     raise typer.Exit(asyncio.run(Run(made, outputs, console()).go()))
 
