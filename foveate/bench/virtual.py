@@ -141,24 +141,10 @@ class _Stage:
         self._hub, self._record, self._show = MemoryHub(), Kept(), Show(scenario.playlist)
 
     async def run(self) -> VirtualRun:
-        scenario, clock = self._scenario, LoopClock()
+        clock = LoopClock()
         bulk, control = self._sessions()
-        counted = Counted(bulk)
-        worker, beside = self._worker(), self._beside
-        judging = JudgingSettings() if beside is None else beside.judging
-        agent = Agent(
-            AgentSettings("agent", (scenario.camera,), scenario.uplink, rollout=judging),
-            self._models.small,
-            Links(counted, control),
-            self._pools(),
-            clock,
-            lambda _: self._show,
-            self._record,
-            started=STARTED,
-        )
-        if self._models.own is not None:
-            for camera in agent.cameras:
-                camera.slot.restore(None, self._models.own, None, None)
+        counted, worker, beside = Counted(bulk), self._worker(), self._beside
+        agent = self._agent(Links(counted, control), clock)
         serving = asyncio.create_task(worker.run(), name="worker")
         acting = None if beside is None else asyncio.create_task(beside.act(agent, self._hub), name="beside")
         started_s = clock.now_s()
@@ -181,6 +167,25 @@ class _Stage:
             clock.now_s() - started_s,
             tuple(counted.sent),
         )
+
+    def _agent(self, links: Links, clock: LoopClock) -> Agent:
+        """The agent of the scenario's camera, which has promoted the model of its own where there is one."""
+        scenario = self._scenario
+        judging = JudgingSettings() if self._beside is None else self._beside.judging
+        agent = Agent(
+            AgentSettings("agent", (scenario.camera,), scenario.uplink, rollout=judging),
+            self._models.small,
+            links,
+            self._pools(),
+            clock,
+            lambda _: self._show,
+            self._record,
+            started=STARTED,
+        )
+        if self._models.own is not None:
+            for camera in agent.cameras:
+                camera.slot.restore(None, self._models.own, None, None)
+        return agent
 
     def _sessions(self) -> tuple[Transport, Transport]:
         plain = MemoryTransport(self._hub, name="bulk"), MemoryTransport(self._hub, name="control")
