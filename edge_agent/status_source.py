@@ -9,6 +9,8 @@ from edge_agent.board import Board
 from edge_agent.camera import Camera
 from edge_agent.drawing import annotated_jpeg
 from edge_agent.frame_work import drawn_scale
+from edge_agent.releases.rollout import CameraRollout
+from edge_agent.releases.rollouts import standing
 from edge_agent.status.queues import queue_statuses
 from edge_agent.status.snapshot import (
     AgentStatus,
@@ -20,6 +22,7 @@ from edge_agent.status.snapshot import (
     LearningSource,
     PathStatus,
     Percentiles,
+    RolloutStatus,
     WorkerStatus,
 )
 from edge_agent.status.ways import path_status, steering_status
@@ -126,6 +129,7 @@ class AgentStatusSource:
             attainment=_attainment(camera),
             steering=steering_status(camera.steer, camera.router),
             crops=_crops(camera),
+            rollout=_rollout(self._agent.settings.agent, camera.rollout),
             learning=None if self._learning is None else self._learning.status(camera.name),
             **self._budgets(camera),
         )
@@ -152,6 +156,26 @@ class AgentStatusSource:
 def _crops(camera: Camera) -> CropsStatus:
     arm, scale = camera.arms.learned.current, drawn_scale(camera.arms.drawing.mosaic, camera.levers.crop_scale_factor)
     return CropsStatus(padding=arm.padding, scale=scale, quality=arm.quality, trials=camera.arms.trials)
+
+
+def _rollout(agent: str, rollout: CameraRollout) -> RolloutStatus | None:
+    if rollout.stage == "none" and not rollout.refused:
+        return None
+    now = standing(agent, rollout)
+    return RolloutStatus(
+        stage=now.stage,
+        reason=now.reason,
+        since=now.since,
+        paused=now.paused,
+        current=now.current,
+        candidate=now.candidate,
+        comparisons=now.comparisons,
+        candidate_f1=now.judged["candidate"].f1,
+        current_f1=now.judged["current"].f1,
+        canary_share=now.canary_share,
+        audits=now.audits,
+        refused=now.refused,
+    )
 
 
 def _attainment(camera: Camera) -> AttainmentStatus:

@@ -4,7 +4,6 @@ Decisions are pure (``pipeline/policies/rollout.py``, ``drift.py``); models look
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from edge_agent.releases.audits import Audit, Audits, Sight
@@ -41,7 +40,10 @@ class Marks:
 
 
 class CameraRollout:
-    """See the module. ``learn_again`` is called with the camera and a reason when its model has stopped being right."""
+    """See the module. ``wants_lessons``: the camera's own model has stopped being right, and a new one is wanted.
+
+    ``changes`` counts what is worth telling and keeping.
+    """
 
     def __init__(self, slot: ModelSlot, unproven: Unproven, settings: JudgingSettings, marks: Marks) -> None:
         self.slot, self.unproven, self.settings, self.marks = slot, unproven, settings, marks
@@ -52,7 +54,6 @@ class CameraRollout:
         self.reason, self.refused, self.paused, self.wants_lessons = "", "", False, False
         self.since = rfc3339(wall_time())
         self.changes = 0
-        self.learn_again: Callable[[str, str], None] = lambda _camera, _reason: None
         slot.listen(self._happened)
 
     @property
@@ -163,7 +164,7 @@ class CameraRollout:
         elif decision.stage is Stage.FULL:
             self._promote(decision.reason)
         elif decision.stage.value != self.stage:
-            self._went(decision.stage.value, decision.reason)
+            self._went("canary" if decision.stage is Stage.CANARY else "shadow", decision.reason)
         else:
             self.reason = decision.reason
 
@@ -187,14 +188,11 @@ class CameraRollout:
         decision = judge_drift(self.drift, self.settings.drift)
         if decision.kind == "fall_back":
             self.slot.fall_back(decision.reason)
-            self._learn_again(decision.reason)
+            self.wants_lessons = True
         elif decision.kind == "learn_again":
             self.drift = Drift(self.drift.recent_f1 or self.drift.released_f1)
-            self._learn_again(decision.reason)
-
-    def _learn_again(self, reason: str) -> None:
-        self.wants_lessons = True
-        self.learn_again(self.camera, reason)
+            self.wants_lessons = True
+            _log.warning("camera %s: a new model is wanted: %s", self.camera, decision.reason)
 
     def command(self, command: Command) -> str:
         """Do what somebody has ordered; what came of it, in a sentence."""

@@ -17,7 +17,7 @@ from edge_agent.releases.slot import ModelSlot
 from edge_agent.releases.unproven import Unproven
 from edge_agent.settings import CameraSettings
 from pipeline.policies.rollout import progress
-from pipeline.releases.standing import Audited, Standing, decode_order, encode_standing
+from pipeline.releases.standing import Audited, Role, Standing, decode_order, encode_standing
 from pipeline.timing import rfc3339, wall_time
 from pipeline.transport.base import Message, Outgoing, Transport
 from pipeline.wire import topics
@@ -136,10 +136,12 @@ def standing(agent: str, rollout: CameraRollout) -> Standing:
     )
 
 
-def _judged(rollout: CameraRollout) -> dict[str, Audited]:
+def _judged(rollout: CameraRollout) -> dict[Role, Audited]:
     agreement, p95_ms = rollout.evidence.agreement or (None, None), rollout.evidence.p95_ms or (None, None)
-    parts = zip(("candidate", "current"), agreement, p95_ms, strict=True)
-    return {name: Audited(f1=_rounded(f1), p95_ms=_rounded(ms)) for name, f1, ms in parts}
+    return {
+        "candidate": Audited(f1=_rounded(agreement[0]), p95_ms=_rounded(p95_ms[0])),
+        "current": Audited(f1=_rounded(agreement[1]), p95_ms=_rounded(p95_ms[1])),
+    }
 
 
 def _rounded(value: float | None) -> float | None:

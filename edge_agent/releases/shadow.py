@@ -15,6 +15,8 @@ from pipeline.frames import FrameKey
 from pipeline.policies.offload import OffloadDecision
 
 RETRY_S = 0.03
+WITHIN_S = 1.0
+"""So late may the answer to an audit come: nobody waits for it, and everything else goes first."""
 _WHOLE = OffloadDecision("frame", "audit")
 
 
@@ -73,7 +75,7 @@ class Shadow:
             frame_height=frame.size.height,
             crops=layout.crops,
             jpeg=data,
-            settle_at_s=tools.clock.now_s() + context.deadline_ms / 1000 - tools.settle_margin_s,
+            settle_at_s=tools.clock.now_s() + max(WITHIN_S, context.deadline_ms / 1000),
             weight=context.settings.weight,
             trial=True,
         )

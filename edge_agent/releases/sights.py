@@ -19,7 +19,7 @@ from pipeline.timing import Clock
 class Sights:
     """The looks of one camera's models.
 
-    ``wake`` says that somebody is to look aside, or that a frame (``to_ask``, the newest) is to be asked about as a whole.
+    ``wake`` says that somebody is to look aside, or that a frame (``to_ask``, the newest) is to be asked about whole.
     """
 
     def __init__(self, rollout: CameraRollout, model: Runner, settings: CameraSettings, clock: Clock) -> None:

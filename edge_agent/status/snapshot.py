@@ -109,6 +109,25 @@ class LearningPoint(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
+class RolloutStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model that was released to a camera stands."""
+
+    stage: str
+    reason: str
+    since: str
+    paused: bool
+    current: str
+    candidate: str
+    comparisons: int
+    candidate_f1: float | None
+    """Against the larger model, on the same frames as ``current_f1``; None before any."""
+    current_f1: float | None
+    canary_share: float
+    audits: int
+    """Of a camera's own model, since it was taken on."""
+    refused: str
+
+
 class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One camera at one moment. ``captured = sum(finals) + sum(drops) + in_flight``."""
 
@@ -144,6 +163,8 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     steering: SteeringStatus | None = None
     crops: CropsStatus | None = None
     learning: LearningStatus | None = None
+    rollout: RolloutStatus | None = None
+    """None where nothing was ever released to it."""
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):

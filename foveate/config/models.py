@@ -29,6 +29,7 @@ from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.transport.settings import TlsSettings
 
 _AGENT = AgentSettings("", ())
+_ROLLOUT = _AGENT.rollout
 _UPLINK = UplinkSettings()
 _EDGE_MODEL = EdgeModel()
 _LIGHT_MODEL = EdgeModel(input_size=LIGHT_SIZE)
@@ -40,6 +41,45 @@ _WEB = WebSettings()
 _LEARN = LearnSettings()
 
 
+class RolloutKeys(Keys):
+    """How a new model is proven beside the current one, and watched afterwards."""
+
+    canary_share: float = key(
+        _ROLLOUT.gate.canary_share,
+        "Share of the frames that it answers before it answers all",
+        ge=0.01,
+        le=0.1,
+    )
+    slice_s: float = key(
+        _ROLLOUT.gate.slice_s, "It answers whole stretches of so long, one in `1 / canary_share`", ge=1, le=3600
+    )
+    shadow_share: float = key(
+        _ROLLOUT.shadow_share, "Share of the analysed frames that it looks at beside the current model", ge=0, le=1
+    )
+    audits_per_minute: float = key(
+        _ROLLOUT.audits_per_minute, "So often the larger model is to see a whole frame while it is proven", gt=0, le=600
+    )
+    audits_per_hour: float = key(
+        _ROLLOUT.audits_per_hour, "So often afterwards, for as long as a camera has a model of its own", gt=0, le=36_000
+    )
+    agreement_margin: float = key(
+        _ROLLOUT.gate.agreement_margin, "By so much in F1 against the larger model it may be worse", gt=0, le=0.5
+    )
+    time_tolerance: float = key(
+        _ROLLOUT.gate.time_tolerance, "So many times what its release promises its looks may take", ge=1, le=10
+    )
+    false_withdrawal: float = key(
+        _ROLLOUT.gate.false_withdrawal, "Probability of giving up one that is no worse than allowed", gt=0, le=0.2
+    )
+    full_doubt: float = key(
+        _ROLLOUT.gate.full_doubt,
+        "Probability of letting one answer all frames that is worse than allowed",
+        gt=0,
+        le=0.2,
+    )
+    hang_s: float = key(_ROLLOUT.hang_s, "A look of it that takes longer hangs, and it is given up", gt=0, le=60)
+
+
 class AgentKeys(Keys):
     """The agent as a whole."""
 
@@ -47,7 +87,7 @@ class AgentKeys(Keys):
     state_dir: AnyPath | None = key(
         None,
         "Folder, this agent's own, for what its cameras learn: gains, crops and the gate's thresholds, a file of some"
-        " kilobytes each, without pictures; null keeps nothing",
+        " kilobytes each, without pictures; and lessons, with pictures, of cameras that keep them; null keeps nothing",
     )
     site: str = key(_AGENT.releases.site, "Where it is, for releases of models that are for one site", max_length=64)
     settle_margin_ms: float = key(
@@ -56,6 +96,7 @@ class AgentKeys(Keys):
     frames_in_flight: int = key(
         _AGENT.frames_in_flight, "Frames under way at once from a source that is not live", ge=1, le=64
     )
+    rollout: RolloutKeys = key(RolloutKeys(), "How a new model is proven beside the current one")
 
 
 class EmbeddedKeys(Keys):

@@ -13,6 +13,7 @@ from cloud_worker.settings import ServedModel, WorkerSettings, default_worker_id
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.lessons.settings import LessonSettings
+from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.settings import AgentSettings, CameraSettings, ImageSettings, UplinkSettings
 from edge_agent.status.access import AccessSettings
@@ -31,6 +32,7 @@ from pipeline.errors import ConfigError
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.calibration import Calibration
 from pipeline.policies.change import ChangeSettings
+from pipeline.policies.evidence import RolloutSettings
 from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
@@ -81,6 +83,7 @@ def agent_settings(configuration: Configuration) -> AgentSettings:
         agent=agent.name or default_agent_name(),
         cameras=tuple(_camera(camera) for camera in configuration.cameras),
         uplink=_settings(UplinkSettings, uplink, model=uplink.model or configuration.models.cloud.name),
+        rollout=_settings(JudgingSettings, agent.rollout, gate=_settings(RolloutSettings, agent.rollout)),
         releases=ReleaseSettings(
             trusted_keys=configuration.models.trusted_keys,
             site=agent.site,

@@ -13,6 +13,9 @@ Command = Literal["pause", "promote", "rollback"]
 """
 
 
+Role = Literal["candidate", "current"]
+
+
 class Audited(msgspec.Struct, frozen=True, kw_only=True):
     """A model's mean F1 against the larger model over some frames, and the 95th percentile of its looks in ms."""
 
@@ -41,7 +44,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     comparisons: int = 0
     with_objects: int = 0
-    judged: dict[Literal["candidate", "current"], Audited] = {}
+    judged: dict[Role, Audited] = {}
     evidence: dict[str, float] = {}
     canary_share: float = 0.0
     audits: int = 0

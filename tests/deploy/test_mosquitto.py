@@ -117,6 +117,20 @@ async def test_under_the_access_list_an_agent_hears_releases_and_their_chunks_an
     assert [message.payload for message in heard] == [b"file", b"manifest"]
 
 
+async def test_under_the_access_list_a_rollout_is_told_of_by_its_agent_and_commanded_by_who_releases(
+    guarded: Guarded,
+) -> None:
+    agent, releases, viewer = (guarded.session(user) for user in ("site-a", "releases", "viewer"))
+    told = listen(releases, topics.ANY_ROLLOUT)
+    ordered = listen(agent, topics.rollout_command("site-a", "gate"))
+    async with running(agent, releases, viewer):
+        await agent.publish(Outgoing(topics.rollout("site-a", "gate"), b"standing", qos=1, retain=True))
+        await viewer.publish(Outgoing(topics.rollout_command("site-a", "gate"), b"forged", qos=1))
+        await releases.publish(Outgoing(topics.rollout_command("site-a", "gate"), b"order", qos=1))
+        await until(lambda: len(told) == 1 and len(ordered) == 1)
+    assert [message.payload for message in (*told, *ordered)] == [b"standing", b"order"]
+
+
 class Delivered(Mosquitto):
     """A mosquitto under the configuration that we hand out, on another port."""
 

@@ -21,6 +21,7 @@ from pipeline.policies.fallback import Bound
 from pipeline.policies.offload import Why
 from pipeline.policies.restraint import Action
 from pipeline.releases.manifest import Manifest
+from pipeline.releases.standing import Standing
 from pipeline.results import CameraState, DropReason, Origin, Result, ResultDetection, Timings, decode_result
 from pipeline.transport.base import PublishStatus
 from pipeline.transport.settings import MqttSettings
@@ -40,6 +41,7 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     "beat": WorkerState,
     "p99_ms": Alert,
     "sequence": Manifest,
+    "canary_share": Standing,
     "since": StateMessage,
 }
 """What a message is, by a key that it alone has; the first that matches counts."""
