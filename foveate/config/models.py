@@ -189,6 +189,12 @@ class CloudModelKeys(Keys):
         _CLOUD_MODEL.input_size,
         "[height, width] in pixels; null: each picture at its own size, up to the model's limit",
     )
+    url: str | None = key(
+        _CLOUD_MODEL.url,
+        "Where it runs on an inference server: http://HOST:PORT/v2/models/NAME; null: in the worker itself",
+        pattern="^https?://[^/]+/([^/]+/)*v2/models/.+",
+        max_length=2048,
+    )
 
 
 class ModelsKeys(Keys):

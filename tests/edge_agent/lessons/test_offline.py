@@ -11,13 +11,10 @@ from edge_agent.capture.settings import CaptureSettings
 from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.marks import summary_of
 from edge_agent.lessons.offline import lessons_from
-from edge_agent.lessons.settings import LessonSettings
 from edge_agent.settings import CameraSettings
-from foveate.models.scoring import Truth, score
 from pipeline.detections import Detections
 from pipeline.frames import Image
-from pipeline.geometry import Size, coverage
-from pipeline.metrics.matching import total
+from pipeline.geometry import Size
 
 BEGAN = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)
 CAMERA = CameraSettings("yard", CaptureSettings(""), objects=frozenset({"person"}))
@@ -95,52 +92,6 @@ def test_tracks_have_ids_that_no_other_recording_repeats() -> None:
     assert [len(part) for part in ids] == [1, 1]
     assert ids[0] != ids[1]
     assert summary_of([*first, *later]).labels["person"].tracks == 2
-
-
-def noisy(true: Truth, random: np.random.Generator) -> Detections:
-    """What a larger model sees: one in eight missed or faint, boxes a little off, now and then what is not there."""
-    count = len(true.xyxy)
-    values = np.where(random.random(count) < 0.06, random.uniform(0.25, 0.5, count), random.uniform(0.5, 1.0, count))
-    there = random.random(count) >= 0.06
-    boxes = true.xyxy + random.normal(0, 2.0, true.xyxy.shape)
-    extra = random.random() < 0.4
-    x, y = random.uniform(0, 600), random.uniform(0, 400)
-    return Detections.of(
-        [*boxes[there].tolist(), *([[x, y, x + 30, y + 70]] if extra else [])],
-        [*values[there].tolist(), *([float(random.uniform(0.3, 0.8))] if extra else [])],
-        ["person"] * (int(there.sum()) + extra),
-    )
-
-
-def walkers(seconds: float) -> Truth:
-    """Six people who walk through the picture at 25 to 75 pixels per second, in rows of their own."""
-    rows = np.arange(6)
-    left = (40.0 + 90 * rows + (25 + 10 * rows) * seconds) % 600
-    top = 20.0 + 70 * rows
-    boxes = np.stack([left, top, left + 28, top + 64], axis=1).astype(np.float32)
-    return Truth(boxes, np.array(["person"] * 6), np.zeros(6, bool))
-
-
-@pytest.mark.parametrize(("apart_s", "gain"), [(0.1, 0.02), (0.2, 0.02), (0.5, 0.0)])
-def test_cleaned_labels_are_nearer_to_the_truth_than_the_larger_models_single_looks(
-    apart_s: float, gain: float
-) -> None:
-    random, times = np.random.default_rng(3), [number * apart_s for number in range(60)]
-    truths = [walkers(at_s) for at_s in times]
-    looks = [noisy(true, random) for true in truths]
-    picture = np.zeros((480, 640, 3), np.uint8)
-    whole = replace(CAMERA, lessons=LessonSettings(picture_width_px=640, picture_height_px=480))
-    made = lessons_from([(at_s, picture) for at_s in times], looks, whole, teacher="t", edge="e", began=BEGAN)
-    single = total(score(look.select(look.score >= 0.5), true) for look, true in zip(looks, truths, strict=True))
-    clean = total(score(one.known, where_known(true, one)) for one, true in zip(made, truths, strict=True))
-    assert clean.precision > single.precision + 0.01
-    assert clean.f1 > single.f1 + gain
-
-
-def where_known(true: Truth, lesson: Lesson) -> Truth:
-    """The truth, without what a lesson leaves open."""
-    left_open = coverage(true.xyxy, lesson.ignored).max(axis=1, initial=0.0) >= 0.5
-    return replace(true, ignored=true.ignored | left_open)
 
 
 def test_frames_and_detections_must_be_as_many() -> None:
