@@ -3,7 +3,7 @@
 What counts is how many different objects were seen, in how many places and for how long, not how many pictures there
 are of them. Where objects are nearly always in view they come again and again, and few of them tell what is to come;
 where the scene is mostly empty, each is seen for a moment and the next one is another. The limits lie between three
-recordings with known outcomes (docs/decisions/025-what-becomes-a-lesson.md).
+recordings with known outcomes (docs/decisions/019-what-becomes-a-lesson.md).
 """
 
 from collections.abc import Iterable, Mapping
