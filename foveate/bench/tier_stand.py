@@ -28,7 +28,7 @@ from pipeline.policies.migration import InFlight, TargetHealth, move
 from pipeline.policies.open_requests import Left, OpenRequests, Word
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.tier_cost import Expense, Stage, mean_shortfall
-from pipeline.policies.tier_offers import Announced, Ask, Offer, latency, wait_step
+from pipeline.policies.tier_offers import Announced, Ask, Offer, latency, wait_changed
 from pipeline.policies.tiers import Held, Plan, TierSelector
 
 _MODEL = frozenset({"large"})
@@ -236,7 +236,7 @@ class Stand:
         if not way.server.alive(now_s):
             return
         wait_ms = way.server.wait_ms(now_s)
-        if now_s - way.beat_s >= _BEAT_S or wait_step(wait_ms) != wait_step(way.announced.wait_ms):
+        if now_s - way.beat_s >= _BEAT_S or wait_changed(way.announced.wait_ms, wait_ms):
             way.beat_s, way.announced = now_s, Announced(1.2 * way.it.run_ms, wait_ms)
         self._loop.at(now_s + _LOOK_S, lambda _: self._beat(way))
 

@@ -89,14 +89,14 @@ class TargetHealth:
         """What its workers' announcements say: why none is there (``offline``, ``no heartbeat``), or nothing."""
         away = self.standing is Standing.GONE and self.until_s == math.inf
         if fault:
-            return self if away else replace(self._left(Standing.GONE, fault, now_s), until_s=math.inf)
+            return replace(self._left(Standing.GONE, fault, now_s), until_s=math.inf)
         return replace(self, reason="back", until_s=now_s + self.dwell_s) if away else self
 
     def answered(self) -> "TargetHealth":
         """An answer came, in time or late. One that was only silent is forgiven at once."""
         if self.standing is not Standing.SILENT:
             return replace(self, refusals=0)
-        return replace(self, standing=Standing.TAKING, reason="", until_s=-math.inf, dwell_s=0.0, refusals=0)
+        return replace(self, standing=Standing.TAKING, reason="", until_s=-math.inf, refusals=0)
 
     def overdue(self, now_s: float) -> "TargetHealth":
         """No answer came within the time in which nearly all come."""

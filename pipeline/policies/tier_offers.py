@@ -131,10 +131,15 @@ class Announced:
     wait_ms: float | None = None
 
 
-def wait_step(wait_ms: float | None) -> int:
-    """A wait on a scale of steps at 10, 30, 70, 150 ms and so on. A worker whose wait takes another step announces it:
-    whoever has turned away from it would else not hear that it is free again before its next heartbeat.
+def wait_changed(told_ms: float | None, now_ms: float | None) -> bool:
+    """Whether a worker's wait differs so much from the announced one that it is worth telling: by two of the steps at
+    10, 30, 70, 150 ms and so on. Whoever has turned away from it would else not hear before its next heartbeat that it
+    is free again.
     """
+    return abs(_step(told_ms) - _step(now_ms)) >= 2
+
+
+def _step(wait_ms: float | None) -> int:
     return int(math.log2(1 + max(0.0, wait_ms or 0.0) / 10))
 
 

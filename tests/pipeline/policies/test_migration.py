@@ -18,9 +18,9 @@ from pipeline.policies.migration import (
     moves,
     piles_up,
 )
-from pipeline.policies.tier_cost import Tier
+from pipeline.policies.tier_cost import PRESETS, Tier
 from pipeline.policies.tier_offers import Ask, Latency, Offer, Privacy, Why
-from pipeline.policies.tiers import WeightedCost
+from pipeline.policies.tiers import Held, TierSettings, WeightedCost
 
 SETTINGS = MigrationSettings()
 MODEL = frozenset({"large"})
@@ -73,6 +73,12 @@ def test_each_return_that_fails_takes_twice_as_long_up_to_a_bound_and_calm_is_re
     assert dwells_s == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     calm = health.measured(InFlight(50, 5.0, 60.0), health.until_s + SETTINGS.calm_s)
     assert calm.dwell_s == SETTINGS.dwell_s
+
+
+def test_a_target_that_has_come_back_is_on_trial_and_its_first_refusal_is_enough() -> None:
+    busy = TargetHealth().refused(0.0).refused(0.1).refused(0.2)
+    assert busy.refused(2.3).closed(2.3) == "busy"
+    assert busy.refused(2.2 + SETTINGS.calm_s).closed(2.2 + SETTINGS.calm_s) == ""
 
 
 def test_an_overloaded_target_that_goes_is_gone() -> None:
@@ -140,6 +146,14 @@ def test_a_request_moves_to_no_tier_that_its_camera_forbids() -> None:
     private = replace(ASK, privacy=Privacy(frozenset({Tier.DEVICE, Tier.EDGE})))
     choice = move(private, Tier.EDGE, (CLOUD,), WeightedCost(), 0.0)
     assert (choice.plan, choice.not_taken["cloud"].why) == ((), Why.FORBIDDEN)
+
+
+def test_a_request_moves_to_one_target_however_many_stages_it_was_to_have() -> None:
+    quick = replace(CLOUD, target="quick", latency=Latency(5.0, 5.0), shortfall=0.08)
+    slow = replace(CLOUD, target="slow", latency=Latency(60.0, 60.0))
+    selector = WeightedCost(TierSettings(PRESETS["latency"]))
+    assert len(selector.select(ASK, (quick, slow), Held(), 0.0).plan) == 2
+    assert len(move(ASK, Tier.EDGE, (quick, slow), selector, 0.0).plan) == 1
 
 
 def test_what_can_be_in_time_nowhere_stays() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.tier_cost import PRESETS, Allowance, Expense, Tier, cost
-from pipeline.policies.tier_offers import Announced, Ask, Latency, Offer, Privacy, Why, latency, obstacle, wait_step
+from pipeline.policies.tier_offers import Announced, Ask, Latency, Offer, Privacy, Why, latency, obstacle, wait_changed
 from pipeline.policies.tiers import TIER_KINDS, Choice, Held, Reason, TierSettings, WeightedCost
 
 LARGE = frozenset({"large"})
@@ -39,10 +39,10 @@ asks = st.builds(
     st.just(200.0),
     st.floats(0.0, 200.0),
     st.floats(0.0, 10.0),
-    st.builds(Privacy, st.frozensets(st.sampled_from(Tier)), st.frozensets(st.sampled_from(Tier))),
+    st.just(Privacy()) | st.builds(Privacy, st.frozensets(st.sampled_from(Tier)), st.frozensets(st.sampled_from(Tier))),
     st.booleans(),
     st.none() | st.floats(0.0, 50_000.0),
-    st.none() | st.floats(0.0, 0.1),
+    st.none() | st.floats(0.0, 0.3),
 )
 
 
@@ -52,13 +52,13 @@ def offers(draw: st.DrawFn) -> tuple[Offer, ...]:
         return Offer(
             f"target-{number}",
             draw(st.sampled_from(Tier)),
-            draw(st.frozensets(st.sampled_from(("large", "huge")))),
-            draw(st.floats(0.0, 20.0)),
+            draw(st.sampled_from((LARGE, frozenset({"large", "huge"})))),
+            draw(st.floats(5.0, 20.0)),
             draw(latencies),
             draw(st.floats(0.0, 5.0)),
             draw(st.floats(0.0, 1.0)),
             draw(st.floats(0.0, 0.2)),
-            draw(st.sampled_from(("", "", "overdue"))),
+            draw(st.sampled_from(("", "", "", "overdue"))),
         )
 
     return tuple(one(number) for number in range(draw(st.integers(0, 4))))
@@ -97,6 +97,7 @@ def test_the_weights_decide_between_tiers_that_could_all_be_in_time(preset: str,
         ({"demand": 5.0}, {"device": Why.NO_ROOM}),
         ({"tokens_bytes": 9_999.0}, {"cloud": Why.NO_TOKENS}),
         ({"stands": 0.05}, {"device": Why.NO_BETTER}),
+        ({"stands": 0.03}, {"device": Why.NO_BETTER, "edge": Why.NO_BETTER}),
         ({"remaining_ms": 100.0}, {"cloud": Why.LATE}),
         ({"remaining_ms": 110.0}, {}),
     ],
@@ -149,7 +150,8 @@ def test_two_stages_are_both_under_the_one_deadline_and_within_the_tokens() -> N
 
 def test_a_target_of_which_nothing_is_known_is_tried_only_where_nothing_known_is_in_time() -> None:
     unknown = replace(CLOUD, latency=None)
-    assert why(select(given=(EDGE, unknown)))["cloud"] is Why.UNKNOWN
+    known = select(given=(EDGE, unknown), preset="energy")
+    assert (known.plan, why(known)) == (("edge",), {"cloud": Why.UNKNOWN})
     tried = select(replace(ASK, remaining_ms=30.0), (EDGE, unknown))
     assert (tried.plan, tried.reason) == (("cloud",), Reason.TRIED)
     two = select(given=(unknown, replace(DEVICE, latency=None)))
@@ -217,6 +219,9 @@ def test_whoever_is_chosen_can_and_may_and_every_other_target_has_its_reason(
         assert choice.leaving_bytes == 0
     if len(chosen) == 2:
         assert chosen[1].shortfall < chosen[0].shortfall
+        assert chosen[0].latency is not None
+        assert chosen[1].latency is not None
+        assert chosen[0].latency.mean_ms < chosen[1].latency.mean_ms
 
 
 @given(asks, offers(), st.sampled_from(sorted(PRESETS)))
@@ -277,7 +282,17 @@ def test_a_target_that_nobody_has_asked_is_judged_by_echoes_and_by_what_it_says_
 
 
 @pytest.mark.parametrize(
-    ("wait_ms", "step"), [(None, 0), (0.0, 0), (9.9, 0), (10.0, 1), (29.9, 1), (30.0, 2), (150.0, 4)]
+    ("told_ms", "now_ms", "changed"),
+    [
+        (None, 0.0, False),
+        (0.0, 20.0, False),
+        (0.0, 29.9, False),
+        (0.0, 30.0, True),
+        (100.0, 200.0, False),
+        (90.0, 20.0, True),
+    ],
 )
-def test_waits_are_told_apart_by_steps_that_grow_with_them(wait_ms: float | None, step: int) -> None:
-    assert wait_step(wait_ms) == step
+def test_a_wait_is_worth_telling_when_it_has_changed_much_for_its_size(
+    told_ms: float | None, now_ms: float | None, changed: bool
+) -> None:
+    assert wait_changed(told_ms, now_ms) is wait_changed(now_ms, told_ms) is changed
