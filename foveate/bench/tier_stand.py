@@ -27,7 +27,7 @@ from pipeline.policies.fallback import WaitSettings, wait
 from pipeline.policies.migration import InFlight, TargetHealth, move
 from pipeline.policies.open_requests import Left, OpenRequests, Word
 from pipeline.policies.path import PathEstimate, RoundTrip
-from pipeline.policies.tier_cost import Expense, Stage, mean_shortfall
+from pipeline.policies.tier_cost import Arrival, Expense, mean_shortfall
 from pipeline.policies.tier_offers import Announced, Ask, Offer, latency, wait_changed
 from pipeline.policies.tiers import Held, Plan, TierSelector
 
@@ -40,7 +40,7 @@ _HOLDS_S = 2.0
 
 @dataclass(slots=True)
 class Request:
-    """One request and what became of it. ``stages`` are its answers in order, the one that it fell back to included."""
+    """One request and what became of it. ``arrivals`` are its answers in order, with the one that it fell back to."""
 
     number: int
     asked_s: float
@@ -48,15 +48,15 @@ class Request:
     plan: Plan
     billed_bytes: float = 0.0
     energy_j: float = 0.0
-    stages: list[Stage] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     fell_back: bool = False
     asked: list[str] = field(default_factory=list)
 
     @property
     def expense(self) -> Expense:
         """What it took in the end."""
-        lacking = mean_shortfall(self.stages[0], self.stages[-1], REMAINING_MS)
-        return Expense(self.stages[0].at_ms, self.billed_bytes, self.energy_j, lacking)
+        lacking = mean_shortfall(self.arrivals[0], self.arrivals[-1], REMAINING_MS)
+        return Expense(self.arrivals[0].at_ms, self.billed_bytes, self.energy_j, lacking)
 
 
 @dataclass(slots=True)
@@ -191,7 +191,7 @@ class Stand:
         way.health = way.health.answered()
         word = self._open.answered(request.number, way.it.target, now_s)
         if word is not Word.UNEXPECTED:
-            request.stages.append(Stage((now_s - request.asked_s) * 1000, way.it.shortfall))
+            request.arrivals.append(Arrival((now_s - request.asked_s) * 1000, way.it.shortfall))
 
     def _overdue(self, flight: _Flight) -> None:
         if flight.done or not self._moving:
@@ -207,8 +207,8 @@ class Stand:
             remaining_ms = REMAINING_MS - (now_s - request.asked_s) * 1000
             offers = [w.offer(request.size_bytes, now_s) for t, w in self._ways.items() if t not in request.asked]
             ask = self._ask(request.size_bytes, remaining_ms)
-            if request.stages:
-                ask = replace(ask, stands=request.stages[-1].shortfall)
+            if request.arrivals:
+                ask = replace(ask, stands=request.arrivals[-1].shortfall)
             for target in move(ask, flight.way.it.tier, offers, self._selector, now_s).plan:
                 self._send(request, target, flight.stage)
         if refused and self._open.withdrawn(request.number, flight.way.it.target) is Left.NOBODY:
@@ -218,7 +218,7 @@ class Stand:
         """What the small model has found stands."""
         self._open.fall_back(request.number)
         request.fell_back = True
-        request.stages.append(Stage((self._loop.now_s - request.asked_s) * 1000, SMALL_SHORTFALL))
+        request.arrivals.append(Arrival((self._loop.now_s - request.asked_s) * 1000, SMALL_SHORTFALL))
 
     def _land(self, flight: _Flight) -> None:
         if not flight.done:
@@ -227,7 +227,7 @@ class Stand:
 
     def _expire(self, _: None) -> None:
         for number in self._open.expire(self._loop.now_s):
-            if not self.requests[number].stages:
+            if not self.requests[number].arrivals:
                 self._fall_back(self.requests[number])
 
     def _beat(self, way: _Way) -> None:

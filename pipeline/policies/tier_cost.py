@@ -24,14 +24,14 @@ NEAREST_FIRST = tuple(Tier)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Arrival:
     """An answer: when it is there after the asking, and its shortfall, the part of the best F1 that it lacks."""
 
     at_ms: float
     shortfall: float
 
 
-def mean_shortfall(first: Stage, second: Stage, until_ms: float) -> float:
+def mean_shortfall(first: Arrival, second: Arrival, until_ms: float) -> float:
     """What is lacking on the average from the first answer on until the request's time is over: the longer the better
     answer takes, the less it is worth.
     """

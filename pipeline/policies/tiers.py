@@ -16,8 +16,8 @@ from pipeline.policies.tier_cost import (
     NEAREST_FIRST,
     PRESETS,
     Allowance,
+    Arrival,
     Expense,
-    Stage,
     Tier,
     Weights,
     cost,
@@ -100,12 +100,12 @@ def _plans(ask: Ask, offers: Sequence[Offer], settings: TierSettings) -> list[tu
 
 def _expense(ask: Ask, plan: Sequence[Offer]) -> Expense:
     """What a plan takes: the latency of its first answer, all bytes and joules, and what its answers lack."""
-    stages = [Stage(_mean_ms(offer), offer.shortfall) for offer in plan] or [Stage(0.0, ask.stands or 0.0)]
+    arrivals = [Arrival(_mean_ms(offer), offer.shortfall) for offer in plan] or [Arrival(0.0, ask.stands or 0.0)]
     return Expense(
-        latency_ms=stages[0].at_ms,
+        latency_ms=arrivals[0].at_ms,
         billed_bytes=sum(billed_bytes(ask, offer) for offer in plan),
         energy_j=sum(offer.energy_j for offer in plan),
-        shortfall=mean_shortfall(stages[0], stages[-1], ask.remaining_ms),
+        shortfall=mean_shortfall(arrivals[0], arrivals[-1], ask.remaining_ms),
     )
 
 

@@ -36,9 +36,9 @@ def test_every_request_ends_by_its_time_whatever_becomes_of_its_target(network: 
     stand = ours(Scene(network, 1, 35.0, edge_dies_s=20.0), preset)
     assert len(stand.requests) == 175
     for request in stand.requests:
-        assert 1 <= len(request.stages) <= 2
-        assert all(0 <= stage.at_ms <= REMAINING_MS + 1e-6 for stage in request.stages)
-        assert request.fell_back == (request.stages[-1].shortfall == SMALL_SHORTFALL)
+        assert 1 <= len(request.arrivals) <= 2
+        assert all(0 <= arrival.at_ms <= REMAINING_MS + 1e-6 for arrival in request.arrivals)
+        assert request.fell_back == (request.arrivals[-1].shortfall == SMALL_SHORTFALL)
         assert len(request.asked) == len(set(request.asked))
 
 

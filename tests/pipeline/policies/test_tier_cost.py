@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigError
-from pipeline.policies.tier_cost import PRESETS, Allowance, Expense, Stage, Weights, cost, mean_shortfall
+from pipeline.policies.tier_cost import PRESETS, Allowance, Arrival, Expense, Weights, cost, mean_shortfall
 
 parts = st.floats(0.0, 1e6)
 expenses = st.builds(Expense, parts, parts, parts, st.floats(0.0, 1.0))
@@ -62,13 +62,13 @@ def test_weights_and_allowances_that_say_nothing_are_refused() -> None:
     ("second_ms", "lacking"), [(20.0, 0.0), (100.0, 0.05), (60.0, 0.025), (180.0, 0.1), (999.0, 0.1)]
 )
 def test_a_better_answer_is_worth_less_the_later_it_comes(second_ms: float, lacking: float) -> None:
-    assert mean_shortfall(Stage(20.0, 0.1), Stage(second_ms, 0.0), 180.0) == pytest.approx(lacking)
+    assert mean_shortfall(Arrival(20.0, 0.1), Arrival(second_ms, 0.0), 180.0) == pytest.approx(lacking)
 
 
 @given(st.floats(0.0, 500.0), st.floats(0.0, 500.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 500.0))
 def test_what_two_answers_lack_lies_between_what_each_lacks(
     first_ms: float, later_ms: float, first: float, second: float, until_ms: float
 ) -> None:
-    lacking = mean_shortfall(Stage(first_ms, first), Stage(first_ms + later_ms, second), until_ms)
+    lacking = mean_shortfall(Arrival(first_ms, first), Arrival(first_ms + later_ms, second), until_ms)
     assert min(first, second) - 1e-9 <= lacking <= max(first, second) + 1e-9
-    assert mean_shortfall(Stage(first_ms, first), Stage(first_ms, first), until_ms) == first
+    assert mean_shortfall(Arrival(first_ms, first), Arrival(first_ms, first), until_ms) == first
