@@ -42,4 +42,4 @@ def queue_figures(flow: QueueFlow) -> QueueFigures:
 
 def contract_of(model: ServedModel, detector: Detector, most_padding: float) -> tuple[object, ...]:
     """All about a served model that its answer to a picture depends on."""
-    return model.name, detector.version, label_set(detector.labels), model.input_size, most_padding
+    return model.name, detector.version, label_set(detector.labels), model.url, model.input_size, most_padding

@@ -12,10 +12,10 @@ import cv2
 
 from cloud_worker.announce import offline
 from cloud_worker.service import Runners, WorkerService
-from cloud_worker.settings import WorkerSettings
+from cloud_worker.settings import ServedModel, WorkerSettings
 from cloud_worker.warm_up import Prepared, RunTime, warm_up, warm_ups
 from pipeline.detectors.execution import Execution
-from pipeline.detectors.loading import load_detector
+from pipeline.detectors.loading import load_detector, load_remote
 from pipeline.detectors.onnx import OnnxDetector
 from pipeline.timing import MonotonicClock
 from pipeline.transport.mqtt import MqttTransport
@@ -48,17 +48,19 @@ def _load(settings: WorkerSettings, models_dir: Path | None) -> tuple[dict[str, 
     detectors, times = {}, []
     most = 1 if settings.batch == "none" else settings.max_batch
     for model in settings.models:
-        detector = load_detector(
-            model.name,
-            input_size=model.input_size,
-            threads=settings.threads,
-            models_dir=models_dir,
-            on=Execution(settings.providers, settings.most_padding),
-        )
+        detector = _open(model, settings, models_dir)
         plan = warm_ups(model.input_size or detector.entry.input.largest_px, most, native=model.input_size is None)
         times += warm_up(detector, plan, MonotonicClock())
         detectors[model.name] = detector
     return detectors, times
+
+
+def _open(model: ServedModel, settings: WorkerSettings, models_dir: Path | None) -> OnnxDetector:
+    on = Execution(settings.providers, settings.most_padding)
+    if model.url is not None:
+        return load_remote(model.name, model.url, input_size=model.input_size, models_dir=models_dir, on=on)
+    size, threads = model.input_size, settings.threads
+    return load_detector(model.name, input_size=size, threads=threads, models_dir=models_dir, on=on)
 
 
 @contextmanager

@@ -23,10 +23,14 @@ def default_worker_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model to serve; ``input_size`` is (height, width) in pixels, None for the size that the model chooses."""
+    """A model to serve; ``input_size`` is (height, width) in pixels, None for the size that the model chooses.
+
+    ``url``: it runs on a server of the Open Inference Protocol v2, at this address; see ``OpenInferenceSession``.
+    """
 
     name: str
     input_size: tuple[int, int] | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

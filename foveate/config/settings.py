@@ -175,7 +175,7 @@ def _calibration(path: Path) -> Calibration:
 
 
 def _served(model: CloudModelKeys) -> ServedModel:
-    return ServedModel(model.name, model.input_size)
+    return ServedModel(model.name, model.input_size, model.url)
 
 
 def _settings(kind: type[T], keys: Keys, **values: Any) -> T:

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from pipeline.detectors.backend import Session
 from pipeline.detectors.centre import CENTRE
 from pipeline.detectors.contract import HeightWidth, ModelEntry
 from pipeline.detectors.execution import CPU, Execution
@@ -15,6 +15,7 @@ from pipeline.detectors.labels import checked_labels, metadata_labels, read_labe
 from pipeline.detectors.manifest import read_manifest, verified_path
 from pipeline.detectors.nanodet import NANODET
 from pipeline.detectors.onnx import BatchRule, OnnxDetector, tensor_shape
+from pipeline.detectors.open_inference import OpenInferenceSession
 from pipeline.detectors.session import ORT_ERRORS, open_session
 from pipeline.errors import ModelError
 
@@ -22,6 +23,9 @@ HEADS: dict[str, Head] = {"nanodet": NANODET, "centre": CENTRE}
 """Every kind of output that can be decoded, by the name that a manifest uses."""
 
 ORT_TYPES = {"float32": "tensor(float)", "float16": "tensor(float16)", "uint8": "tensor(uint8)"}
+
+Where = Path | str
+"""What names a model in messages: its file, or its address."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,20 +66,62 @@ def load_file(
     """
     if threads < 1:
         raise ModelError(f"{threads} inference threads asked for model {entry.name!r}: at least 1 is needed.")
-    head = _head(entry)
-    _check_size(entry, input_size)
+    check_contract(entry, input_size)
     session = open_session(path, threads, one_shape=input_size is not None, providers=on.providers)
-    _check_input(path, entry, session, input_size)
-    _check_outputs(path, entry, session)
+    made = prove(path, entry, session, label_file=label_file, labels=labels, input_size=input_size, on=on)
+    logger.info("model %s %s loaded from %s, %d inference threads", entry.name, entry.version, path, threads)
+    return made
+
+
+def load_remote(
+    name: str, url: str, *, input_size: HeightWidth | None, models_dir: Path | None = None, on: Execution = CPU
+) -> OnnxDetector:
+    """Use the model at ``url`` (see ``OpenInferenceSession``) under the contract of the manifest's model ``name``.
+
+    It is proven by trial runs like one that runs here; the manifest's file need not be there. Raises ModelError.
+    """
+    manifest = read_manifest(models_dir)
+    entry = manifest.entry(name)
+    check_contract(entry, input_size)
+    session = OpenInferenceSession(url)
+    session.connect()
+    label_file = None if entry.labels is None else manifest.folder / entry.labels
+    made = prove(url, entry, session, label_file=label_file, input_size=input_size, on=on)
+    logger.info("model %s %s is used at %s", entry.name, entry.version, url)
+    return made
+
+
+def check_contract(entry: ModelEntry, input_size: HeightWidth | None) -> None:
+    """Raises ModelError where a contract cannot be kept by any model."""
+    _head(entry)
+    _check_size(entry, input_size)
+
+
+def prove(
+    where: Where,
+    entry: ModelEntry,
+    session: Session,
+    *,
+    label_file: Path | None = None,
+    labels: Sequence[str] = (),
+    input_size: HeightWidth | None,
+    on: Execution = CPU,
+) -> OnnxDetector:
+    """A detector on an open session that has been seen to keep its contract; ``where`` names it in messages.
+
+    Raises ModelError.
+    """
+    head = _head(entry)
+    _check_input(where, entry, session, input_size)
+    _check_outputs(where, entry, session)
     classes = entry.output.classes
     if labels:
         names = checked_labels(tuple(labels), classes, entry.name)
     elif label_file is not None:
         names = read_label_file(label_file, classes)
     else:
-        names = metadata_labels(session.get_modelmeta().custom_metadata_map, classes, str(path))
-    batch = _prove(path, entry, head, session, input_size or entry.input.largest_px)
-    logger.info("model %s %s loaded from %s, %d inference threads", entry.name, entry.version, path, threads)
+        names = metadata_labels(session.get_modelmeta().custom_metadata_map, classes, str(where))
+    batch = _prove(where, entry, head, session, input_size or entry.input.largest_px)
     return OnnxDetector(entry, head, session, names, input_size, batch, on.most_padding)
 
 
@@ -103,15 +149,15 @@ def _check_size(entry: ModelEntry, input_size: HeightWidth | None) -> None:
         )
 
 
-def _check_input(path: Path, entry: ModelEntry, session: Any, input_size: HeightWidth | None) -> None:
+def _check_input(where: Where, entry: ModelEntry, session: Session, input_size: HeightWidth | None) -> None:
     contract = entry.input
     inputs = {item.name: item for item in session.get_inputs()}
     found = ", ".join(f"{item.name} {item.type} {item.shape}" for item in inputs.values())
     if list(inputs) != [contract.name]:
-        raise ModelError(f"{path} takes {found}, but the contract declares the one input {contract.name!r}.")
+        raise ModelError(f"{where} takes {found}, but the contract declares the one input {contract.name!r}.")
     item = inputs[contract.name]
     if item.type != ORT_TYPES[contract.dtype]:
-        raise ModelError(f"{path} takes {found}, but the contract declares dtype {contract.dtype}.")
+        raise ModelError(f"{where} takes {found}, but the contract declares dtype {contract.dtype}.")
     wanted = tensor_shape(contract, 1, input_size or (-1, -1))
     fits = len(item.shape) == 4 and all(
         not isinstance(have, int) or want == -1 or have == want
@@ -119,48 +165,48 @@ def _check_input(path: Path, entry: ModelEntry, session: Any, input_size: Height
     )
     if not fits:
         asked = "3 channels" if input_size is None else f"3 channels at {_size(input_size)} (height x width)"
-        raise ModelError(f"{path} takes {found}, but {asked} in layout {contract.layout} are asked of it.")
+        raise ModelError(f"{where} takes {found}, but {asked} in layout {contract.layout} are asked of it.")
     if input_size is None and any(isinstance(side, int) and side != 3 for side in item.shape[1:]):
         raise ModelError(
-            f"{path} takes {found}: its size is fixed, so native mode cannot be used; give the input size."
+            f"{where} takes {found}: its size is fixed, so native mode cannot be used; give the input size."
         )
 
 
-def _check_outputs(path: Path, entry: ModelEntry, session: Any) -> None:
+def _check_outputs(where: Where, entry: ModelEntry, session: Session) -> None:
     found = {item.name: item for item in session.get_outputs()}
     if missing := [name for name in entry.output.outputs if name not in found]:
         shapes = ", ".join(f"{item.name} {item.shape}" for item in found.values())
-        raise ModelError(f"{path} has the outputs {shapes}, but the contract declares {', '.join(missing)}.")
+        raise ModelError(f"{where} has the outputs {shapes}, but the contract declares {', '.join(missing)}.")
 
 
-def _prove(path: Path, entry: ModelEntry, head: Head, session: Any, input_px: HeightWidth) -> BatchRule:
+def _prove(where: Where, entry: ModelEntry, head: Head, session: Session, input_px: HeightWidth) -> BatchRule:
     """Run the model and check what comes out; the batch rule that it was seen to keep."""
     declared = session.get_inputs()[0].shape[0]
     if isinstance(declared, int):
-        _trial(path, entry, head, session, declared, input_px)
+        _trial(where, entry, head, session, declared, input_px)
         return BatchRule(declared, fixed=True)
-    _trial(path, entry, head, session, 1, input_px)
+    _trial(where, entry, head, session, 1, input_px)
     try:
-        _trial(path, entry, head, session, 2, input_px)
+        _trial(where, entry, head, session, 2, input_px)
     except ModelError as error:
-        logger.warning("%s claims any batch size but fails at 2, so it runs one picture at a time (%s)", path, error)
+        logger.warning("%s claims any batch size but fails at 2, so it runs one picture at a time (%s)", where, error)
         return BatchRule(1, fixed=False)
     return BatchRule(None, fixed=False)
 
 
-def _trial(path: Path, entry: ModelEntry, head: Head, session: Any, count: int, input_px: HeightWidth) -> None:
+def _trial(where: Where, entry: ModelEntry, head: Head, session: Session, count: int, input_px: HeightWidth) -> None:
     batch = np.zeros(tensor_shape(entry.input, count, input_px), dtype=entry.input.dtype)
     names = list(entry.output.outputs)
     try:
         outputs = session.run(names, {entry.input.name: batch})
     except ORT_ERRORS as error:
         reason = str(error).strip().splitlines()[-1][-300:]
-        raise ModelError(f"{path} fails on an input of shape {batch.shape}: {reason}") from error
+        raise ModelError(f"{where} fails on an input of shape {batch.shape}: {reason}") from error
     for name, output, shape in zip(names, outputs, head.shapes(entry.output, input_px), strict=True):
         wanted = (count, *shape)
         if output.shape != wanted or output.dtype.kind != "f":
             raise ModelError(
-                f"{path} gives output {name!r} of shape {output.shape} ({output.dtype}) for an input of shape "
+                f"{where} gives output {name!r} of shape {output.shape} ({output.dtype}) for an input of shape "
                 f"{batch.shape}, but head {entry.output.head!r} needs floats of shape {wanted}."
             )
 

@@ -1,4 +1,4 @@
-"""A detector on an ONNX model that was proven to fit its contract."""
+"""A detector on a model that was proven to fit its contract."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.detections import Detections
+from pipeline.detectors.backend import Session
 from pipeline.detectors.contract import HeightWidth, InputContract, ModelEntry
 from pipeline.detectors.heads import Head, finish
 from pipeline.detectors.preprocess import Placement, check_image, fill, place
@@ -31,13 +32,13 @@ def tensor_shape(contract: InputContract, batch: int, input_px: HeightWidth) -> 
 
 
 class OnnxDetector:
-    """The ``Detector`` on an onnxruntime session; made by ``load_detector``, which proves the model first."""
+    """The ``Detector`` on a session; made by ``load_detector`` or ``load_remote``, which prove the model first."""
 
     def __init__(
         self,
         entry: ModelEntry,
         head: Head,
-        session: Any,
+        session: Session,
         labels: tuple[str, ...],
         input_px: HeightWidth | None,
         batch: BatchRule,
@@ -128,5 +129,4 @@ class OnnxDetector:
         batch[len(images) :] = 0
         for slot, image, placement in zip(batch, images, placements, strict=False):
             fill(image, placement, contract, slot)
-        outputs: list[NDArray[Any]] = self._session.run(list(self._entry.output.outputs), {contract.name: batch})
-        return outputs
+        return self._session.run(list(self._entry.output.outputs), {contract.name: batch})

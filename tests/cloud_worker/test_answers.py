@@ -262,12 +262,13 @@ def test_another_version_of_a_model_is_another_contract() -> None:
     old, new = ScriptedDetector(), ScriptedDetector()
     new.version = "2"
     contracts = {
-        contract_of(ServedModel("m", size), detector, padding)
+        contract_of(ServedModel("m", size, url), detector, padding)
         for size in (None, (64, 64))
+        for url in (None, "http://host/v2/models/m")
         for detector in (old, new)
         for padding in (0.0, 0.25)
     }
-    assert len(contracts) == 8
+    assert len(contracts) == 16
 
 
 def test_a_failure_is_not_kept() -> None:

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 
-from cloud_worker.main import serve
+from cloud_worker.main import _load, serve
 from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.errors import ModelError
 from pipeline.frames import Image
+from pipeline.geometry import Size
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
@@ -23,6 +25,8 @@ from pipeline.wire.codec import decode_reply, decode_worker_state, encode_reques
 from pipeline.wire.messages import Reply, Request, WireCrop, WorkerState
 from tests.support.brokers import HOST, Embedded
 from tests.support.detectors import jpeg_of
+from tests.support.onnx_models import brightness_detector, entry, save
+from tests.support.open_inference import Behaviour, open_inference_server
 
 CLIP = Path(__file__).resolve().parents[2] / "sample_videos" / "plaza.mp4"
 PROGRAM = """
@@ -164,3 +168,28 @@ async def test_a_model_that_is_not_known_ends_the_start_before_anything_is_annou
     settings = WorkerSettings(models=(ServedModel("nanodet-z"),))
     with pytest.raises(ModelError, match="nanodet-z"):
         await serve(settings, MqttSettings(HOST, 1))
+
+
+def test_a_model_on_an_inference_server_is_loaded_and_warmed_like_one_that_runs_here(tmp_path: Path) -> None:
+    model = brightness_detector()
+    save(tmp_path, entry(inputs={"scale": 1.0, "largest_px": (96, 128)}), model)
+    behaviour = Behaviour()
+    with open_inference_server(model.SerializeToString(), behaviour) as url:
+        settings = WorkerSettings(models=(ServedModel("fake", url=url),), max_batch=3)
+        detectors, times = _load(settings, tmp_path)
+        assert {(each.bucket, each.batch) for each in times} == {
+            (Size(128, 96), 1), (Size(64, 48), 1), (Size(64, 48), 2), (Size(64, 48), 3)
+        }  # fmt: skip
+        warmed = behaviour.infers
+        picture = np.zeros((64, 64, 3), np.uint8)
+        picture[8:16, 8:16] = 255
+        [found] = detectors["fake"].detect([picture], 0.5)
+        np.testing.assert_allclose(found.xyxy, [[8, 8, 16, 16]], atol=0.1)
+        assert behaviour.infers == warmed + 1
+
+
+async def test_an_inference_server_that_is_not_there_ends_the_start_in_one_sentence(tmp_path: Path) -> None:
+    save(tmp_path, entry(), brightness_detector())
+    settings = WorkerSettings(models=(ServedModel("fake", (64, 64), "http://127.0.0.1:1/v2/models/fake"),))
+    with pytest.raises(ModelError, match=r"Cannot use the model at \S+/fake: the server cannot be reached"):
+        await serve(settings, MqttSettings(HOST, 1), tmp_path)

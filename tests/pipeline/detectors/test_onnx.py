@@ -156,5 +156,5 @@ def ran_shapes(detector: OnnxDetector) -> list[tuple[int, ...]]:
             shapes.append(feeds["image"].shape)
             return session.run(names, feeds)
 
-    detector._session = Watched()
+    detector._session = Watched()  # type: ignore[assignment]  # no more of a session is used once it is proven
     return shapes
