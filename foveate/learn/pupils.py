@@ -138,17 +138,17 @@ class Pupil:
         """Take in what an attempt came to; the outcome with its model where it stays. Raises OSError."""
         now = self._world.now()
         kept: Outcome = await self._world.aside(keep_outcome, self.folders, outcome, self._terms.agent, now)
-        await self._done(outcome.in_words(), accepted=outcome.accepted)
+        await self._done(outcome.in_words(), outcome.lessons, accepted=outcome.accepted)
         await self.keep(msgspec.structs.replace(self.memory, way=outcome.way, unreleased=outcome.accepted))
         return kept
 
     async def failed(self, why: str) -> None:
         """Take in that an attempt has broken down."""
-        await self._done(why, accepted=False, faulty=True)
+        await self._done(why, self._summary.lessons, accepted=False, faulty=True)
 
-    async def _done(self, in_words: str, *, accepted: bool, faulty: bool = False) -> None:
+    async def _done(self, in_words: str, lessons: int, *, accepted: bool, faulty: bool = False) -> None:
         await self._world.aside(clear, self.folders.attempt)
-        last = LastTry(self.now_s, self._summary.lessons, accepted=accepted, faulty=faulty)
+        last = LastTry(self.now_s, lessons, accepted=accepted, faulty=faulty)
         drifted_at_s = self.memory.drifted_at_s if faulty else None
         await self.keep(
             msgspec.structs.replace(

@@ -19,7 +19,7 @@ DOUBTFUL_COVERAGE = 0.5
 THRESHOLDS = tuple(float(t) for t in np.arange(0.2, 0.801, 0.02))
 CALIBRATION_BINS = 10
 MOST_BLOCKS = 30
-LEAST_PER_BLOCK = 4
+LEAST_PER_BLOCK = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)

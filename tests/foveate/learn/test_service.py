@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from edge_agent.lessons.store import Overview
@@ -70,6 +71,7 @@ class Scene:
 
     async def _attempt(self, order: AttemptOrder, say: Say) -> Outcome:
         self.orders.append(order)
+        parted = next(camera.lessons for camera in self.cameras if camera.name == order.camera)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -78,7 +80,8 @@ class Scene:
                 await asyncio.sleep(TRAINING_S / 10)
         finally:
             self.at_once -= 1
-        return (self.ends.pop(0) if self.ends else accepted)(order)
+        outcome = (self.ends.pop(0) if self.ends else accepted)(order)
+        return msgspec.structs.replace(outcome, lessons=parted)
 
     async def _release(self, outcome: Outcome) -> str:
         if self.broker_down:
@@ -204,6 +207,19 @@ def test_a_refused_model_is_never_released_and_more_lessons_are_waited_for(tmp_p
     scene.run_for(300)
     assert len(scene.orders) == 2
     assert scene.orders[1].seed == 1
+
+
+def test_lessons_that_came_during_a_training_count_as_new(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+
+    def more(order: AttemptOrder) -> Outcome:
+        scene.cameras[0].lessons = 700
+        return refused(order)
+
+    scene.ends = [more]
+    scene.run_for(2 * TRAINING_S)
+    assert len(scene.orders) == 2
+    assert "yard learns: its lessons have grown from 300 to 700" in scene.said
 
 
 def test_a_breakdown_is_tried_again_after_a_pause(tmp_path: Path) -> None:
