@@ -186,18 +186,25 @@ class LessonStore:
         self.counters["unwritten"] += 1
         if not self._told:
             self._told = True
-            _log.warning("lessons are not kept: %s cannot be written (%s); see agent.state_dir.", self.folder, error)
+            _log.warning("lessons are not kept: %s cannot be used (%s); see agent.state_dir.", self.folder, error)
 
     def _known(self) -> dict[str, Mark]:
         """The marks of all lessons by name; what the index lacks is read from the files, once."""
         if self._marks is None:
             indexed = self._indexed()
-            names = sorted(file.name for file in self.folder.glob(f"*{SUFFIX}")) if self.folder.is_dir() else []
-            marks = {name: mark for name in names if (mark := indexed.get(name) or self._opened(name)) is not None}
+            found = {name: indexed.get(name) or self._opened(name) for name in self._names()}
+            marks = {name: mark for name, mark in found.items() if mark is not None}
             self._unsaved = len(marks.keys() ^ indexed.keys())
             self._marks = marks
             self._lately.extend(list(marks.values())[-_LATELY:])
         return self._marks
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(file.name for file in self.folder.glob(f"*{SUFFIX}")) if self.folder.is_dir() else []
+        except OSError as error:  # no fault of the folder ever reaches a camera
+            self._tell(error)
+            return []
 
     def _indexed(self) -> dict[str, Mark]:
         try:

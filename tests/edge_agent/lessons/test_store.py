@@ -245,6 +245,17 @@ def test_a_folder_that_cannot_be_written_costs_the_lesson_and_is_told_once(
     assert len(caplog.records) == 1
 
 
+def test_a_folder_that_cannot_be_listed_is_empty_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    assert LessonStore(tmp_path).overview().summary.lessons == 0
+    assert "cannot be used" in caplog.text
+
+
 def test_a_store_may_be_read_while_it_is_written(tmp_path: Path) -> None:
     store = LessonStore(tmp_path, most_bytes=20_000)
     writer = threading.Thread(target=lambda: [store.add(lesson(number)) for number in range(100)])
