@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cloud_worker.announce import Announcer
-from cloud_worker.answers import Answers
+from cloud_worker.answers import Answers, Reuse
 from cloud_worker.batcher import Batcher, Policies
 from cloud_worker.decoder import Decoder
 from cloud_worker.figures import WorkerStatistics, announced_model, contract_of, queue_figures
@@ -79,15 +79,7 @@ class WorkerService:
         self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
         self._outbox = Outbox(transport)
         models = ModelRunner(detectors, self._runners.model)
-        self._answers = Answers(
-            {model.name: contract_of(model, detectors[model.name], settings.most_padding) for model in settings.models},
-            self._queue,
-            self._enqueue,
-            clock,
-            self._deliver,
-            settings.queue_capacity if settings.coalesce else 0,
-            ResultCache(settings.cache_ttl_s, settings.cache_bytes),
-        )
+        self._answers = Answers(self._reuse(), self._queue, self._enqueue, clock, self._deliver)
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._answers.settle)
         self._batcher.warmed(prepared.run_times)
         self._decoder = Decoder(
@@ -101,6 +93,14 @@ class WorkerService:
         self._echoed = 0
         self._refused: Counter[str] = Counter()
         self._ignored: Counter[str] = Counter()
+
+    def _reuse(self) -> Reuse:
+        settings, detectors = self._settings, self._detectors
+        return Reuse(
+            {model.name: contract_of(model, detectors[model.name], settings.most_padding) for model in settings.models},
+            settings.queue_capacity if settings.coalesce else 0,
+            ResultCache(settings.cache_ttl_s, settings.cache_bytes),
+        )
 
     def worker_state(self) -> WorkerState:
         """The state as announced; the announcer adds the heartbeat."""
@@ -120,9 +120,9 @@ class WorkerService:
             reuse=self._answers.figures(),
             wait_ms=self._batcher.wait_s() * 1e3,
             run_ms_p95={name: p95 * 1e3 for name, p95 in p95_s.items()},
-            place=self._settings.place,
+            location=self._settings.location,
             energy_j=self._settings.energy_j,
-            transfer_price=self._settings.transfer_price,
+            transfer_cost=self._settings.transfer_cost,
         )
 
     def statistics(self) -> WorkerStatistics:

@@ -39,18 +39,18 @@ class WorkerSettings:
 
     ``queue_capacity_bytes`` bounds what queued requests hold, payload and decoded picture together. ``reply_margin_ms``
     is kept back from each budget for the way down. ``threads`` are those of the model. ``most_padding`` is the share of
-    its pixels that a picture may be padded by so that others run with it. ``place``, ``energy_j`` (joules per request)
-    and ``transfer_price`` (of a byte, 1 on a budgeted uplink) are announced; empty or None where not known. Raises
-    ConfigError.
+    its pixels that a picture may be padded by so that others run with it. ``location``, ``energy_j`` (joules per
+    request) and ``transfer_cost`` (of a byte, 1 on a budgeted uplink) are announced; empty or None where not known.
+    Raises ConfigError.
     """
 
     models: tuple[ServedModel, ...]
     worker: str = field(default_factory=default_worker_id)
     group: str = "workers"
     tier: Literal["edge", "cloud"] = "cloud"
-    place: str = ""
+    location: str = ""
     energy_j: float | None = None
-    transfer_price: float | None = None
+    transfer_cost: float | None = None
     queue_capacity: int = 64
     queue_capacity_bytes: int = 256 * 1024 * 1024
     request_limit_bytes: int = 8 * 1024 * 1024
@@ -85,7 +85,7 @@ class WorkerSettings:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must be above 0")
         for name in (
             "batch_window_ms", "reply_margin_ms", "most_padding", "cache_ttl_s", "cache_bytes",
-            "energy_j", "transfer_price",
+            "energy_j", "transfer_cost",
         ):  # fmt: skip
             if not (getattr(self, name) or 0) >= 0:
                 raise ConfigError(f"worker: {name} is {getattr(self, name)}; it must not be negative")

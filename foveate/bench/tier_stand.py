@@ -89,7 +89,7 @@ class _Way:
         expected = latency(self.path, self.announced, size_bytes, now_s)
         closed = self.health.closed(now_s)
         return Offer(
-            it.target, it.tier, _MODEL, math.inf, expected, it.energy_j, it.transfer_price, it.shortfall, closed
+            it.target, it.tier, _MODEL, math.inf, expected, it.energy_j, it.transfer_cost, it.shortfall, closed
         )
 
     def look(self, now_s: float) -> None:
@@ -152,7 +152,7 @@ class Stand:
         way, now_s = self._ways[target], self._loop.now_s
         self._open.owes(request.number, target, stage)
         request.asked.append(target)
-        request.billed_bytes += request.size_bytes * way.it.transfer_price
+        request.billed_bytes += request.size_bytes * way.it.transfer_cost
         flight = _Flight(request, way, stage, now_s, way.path.ahead_bytes(now_s))
         until_s = request.asked_s + REMAINING_MS / 1000
         patience = wait(now_s, until_s, way.path.p95_ms(now_s, request.size_bytes), WaitSettings())

@@ -40,7 +40,7 @@ class Character:
     run_ms: float
     shortfall: float
     energy_j: float
-    transfer_price: float
+    transfer_cost: float
     load: float = 0.0
     burst_load: float = 0.0
     burst_s: float = 0.0

@@ -134,29 +134,29 @@ def deaths(seeds: Sequence[int]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Level:
     """A tier of the example: it takes ``base_ms`` and half a millisecond for each unit of load, and holds ``room``."""
 
     tier: Tier
     base_ms: float
     room: float
     joules_per_unit: float
-    transfer_price: float
+    transfer_cost: float
 
     def offer(self, load: float, demand: float) -> Offer:
         """What it offers for one task at this load."""
         took = self.base_ms + 0.5 * load
         energy_j = demand * self.joules_per_unit
         models, free = frozenset({"any"}), self.room - load
-        return Offer(self.tier, self.tier, models, free, Latency(took, took), energy_j, self.transfer_price)
+        return Offer(self.tier, self.tier, models, free, Latency(took, took), energy_j, self.transfer_cost)
 
 
 EXAMPLE = (
-    Place(Tier.DEVICE, 10.0, 8.0, 0.10, 0.0),
-    Place(Tier.EDGE, 60.0, 20.0, 0.06, 0.2),
-    Place(Tier.CLOUD, 200.0, 100.0, 0.03, 1.0),
+    Level(Tier.DEVICE, 10.0, 8.0, 0.10, 0.0),
+    Level(Tier.EDGE, 60.0, 20.0, 0.06, 0.2),
+    Level(Tier.CLOUD, 200.0, 100.0, 0.03, 1.0),
 )
-"""Joules per unit of demand and prices of transfer are assumptions: nearer is thirstier, farther is more to carry."""
+"""Joules per unit of demand and costs of transfer are assumptions: nearer is thirstier, farther is more to carry."""
 TASKS, MOST_DEMAND = 20, 15
 _BYTES_PER_UNIT = 1000.0
 EXAMPLE_SEED = 42
@@ -209,7 +209,7 @@ def place(selector: TierSelector, seed: int) -> Placed:
             by_tier[target] += 1
             latencies_ms.append(taken.latency.mean_ms if taken.latency else 0.0)
             energy_j += taken.energy_j
-            billed_kb += ask.size_bytes * taken.transfer_price / 1000
+            billed_kb += ask.size_bytes * taken.transfer_cost / 1000
     return Placed(by_tier, len(latencies_ms), fmean(latencies_ms or [0.0]), energy_j, billed_kb)
 
 

@@ -43,8 +43,8 @@ def mean_shortfall(first: Arrival, second: Arrival, until_ms: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """What a request takes: ``latency_ms`` until its first answer, ``billed_bytes`` sent, each times the price of its
-    way, ``energy_j`` joules, and the ``shortfall`` of its answers, averaged over their time.
+    """What a request takes: ``latency_ms`` until its first answer, ``billed_bytes`` sent, each times what a byte on its
+    way counts, ``energy_j`` joules, and the ``shortfall`` of its answers, averaged over their time.
     """
 
     latency_ms: float

@@ -79,10 +79,10 @@ class Latency:
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What a target would take to answer one request now. A target is where a request can be sent: the workers of one
-    tier and place, which share its requests, or the device itself.
+    tier and location, which share its requests, or the device itself.
 
     ``room`` is how much more it admits; ``latency`` is predicted until its answer is there (None: unknown);
-    ``transfer_price`` what a byte to it counts, 1 on the uplink that is budgeted and 0 on the device; ``shortfall`` the
+    ``transfer_cost`` what a byte to it counts, 1 on the uplink that is budgeted and 0 on the device; ``shortfall`` the
     part of the best possible F1 that its answers lack. ``closed`` is why it takes no requests, empty where it does.
     """
 
@@ -92,7 +92,7 @@ class Offer:
     room: float
     latency: Latency | None
     energy_j: float = 0.0
-    transfer_price: float = 1.0
+    transfer_cost: float = 1.0
     shortfall: float = 0.0
     closed: str = ""
 
@@ -120,7 +120,7 @@ def obstacle(ask: Ask, offer: Offer) -> NotTaken | None:
 
 def billed_bytes(ask: Ask, offer: Offer) -> float:
     """What sending the request to a target costs of the uplink budget."""
-    return ask.size_bytes * offer.transfer_price
+    return ask.size_bytes * offer.transfer_cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,8 +156,8 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's announcement (retained JSON; the will says ``online: false``).
 
     ``wait_ms`` is how long a newcomer would wait now, ``run_ms_p95`` what a run takes, by model: with them an agent can
-    judge a worker that it has not asked for a while. ``place`` is where it is, ``energy_j`` what a request takes in
-    joules, and ``transfer_price`` what a byte to it counts, 1 on a budgeted uplink and 0 on the same wire; they are
+    judge a worker that it has not asked for a while. ``location`` is where it is, ``energy_j`` what a request takes in
+    joules, and ``transfer_cost`` what a byte to it counts, 1 on a budgeted uplink and 0 on the same wire; they are
     told by whoever runs the worker, null or empty where not.
     """
 
@@ -178,6 +178,6 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     reuse: ReuseFigures | None = None
     wait_ms: float | None = None
     run_ms_p95: dict[str, float] = {}
-    place: str = ""
+    location: str = ""
     energy_j: float | None = None
-    transfer_price: float | None = None
+    transfer_cost: float | None = None

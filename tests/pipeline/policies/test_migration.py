@@ -25,8 +25,8 @@ from pipeline.policies.tiers import Held, TierSettings, WeightedCost
 SETTINGS = MigrationSettings()
 MODEL = frozenset({"large"})
 ASK = Ask(MODEL, 10_000.0, 200.0, 120.0)
-NEIGHBOUR = Offer("edge-2", Tier.EDGE, MODEL, 8.0, Latency(60.0, 60.0), energy_j=2.0, transfer_price=0.2)
-CLOUD = Offer("cloud", Tier.CLOUD, MODEL, 64.0, Latency(40.0, 40.0), transfer_price=0.0)
+NEIGHBOUR = Offer("edge-2", Tier.EDGE, MODEL, 8.0, Latency(60.0, 60.0), energy_j=2.0, transfer_cost=0.2)
+CLOUD = Offer("cloud", Tier.CLOUD, MODEL, 64.0, Latency(40.0, 40.0), transfer_cost=0.0)
 
 
 def test_a_target_takes_requests_until_something_is_wrong() -> None:

@@ -21,11 +21,11 @@ DEVICE = Offer(
     1.0,
     Latency(60.0, 60.0),
     energy_j=1.8,
-    transfer_price=0.0,
+    transfer_cost=0.0,
     shortfall=0.08,
 )
 EDGE = Offer(
-    "edge", Tier.EDGE, frozenset({"large"}), 8.0, Latency(40.0, 40.0), energy_j=0.8, transfer_price=0.0, shortfall=0.03
+    "edge", Tier.EDGE, frozenset({"large"}), 8.0, Latency(40.0, 40.0), energy_j=0.8, transfer_cost=0.0, shortfall=0.03
 )
 CLOUD = Offer("cloud", Tier.CLOUD, frozenset({"large", "huge"}), 64.0, Latency(100.0, 110.0), energy_j=0.3)
 ASK = Ask(LARGE, 10_000.0, 200.0, 180.0)
@@ -143,7 +143,7 @@ def test_a_quick_answer_and_a_better_one_after_it_are_both_asked_where_that_is_w
 
 def test_two_stages_are_both_under_the_one_deadline_and_within_the_tokens() -> None:
     assert select(replace(ASK, remaining_ms=99.0), (QUICK, SOON), preset="latency").plan == ("edge",)
-    billed = (replace(QUICK, transfer_price=0.5), SOON)
+    billed = (replace(QUICK, transfer_cost=0.5), SOON)
     assert select(replace(ASK, tokens_bytes=14_999.0), billed, preset="latency").plan == ("cloud",)
     assert select(replace(ASK, tokens_bytes=15_000.0), billed, preset="latency").plan == ("edge", "cloud")
 
@@ -211,9 +211,7 @@ def test_whoever_is_chosen_can_and_may_and_every_other_target_has_its_reason(
     assert bool(choice.plan) or choice.reason in (Reason.NOBODY, Reason.NOT_WORTH)
     assert (choice.reason is Reason.NOBODY) == all(obstacle(ask, offer) is not None for offer in given)
     assert choice.reason is not Reason.NOT_WORTH or ask.stands is not None
-    assert (
-        ask.tokens_bytes is None or sum(ask.size_bytes * o.transfer_price for o in chosen) <= ask.tokens_bytes * 1.001
-    )
+    assert ask.tokens_bytes is None or sum(ask.size_bytes * o.transfer_cost for o in chosen) <= ask.tokens_bytes * 1.001
     assert choice.leaving_bytes == ask.size_bytes * sum(offer.tier is Tier.CLOUD for offer in chosen)
     if Tier.CLOUD not in ask.privacy.tiers:
         assert choice.leaving_bytes == 0
