@@ -33,6 +33,17 @@ class Question:
     min_score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What may be answered without a run. ``contracts`` are those of the models by name; ``most_followers`` of 0 runs
+    identical requests each by itself.
+    """
+
+    contracts: Mapping[str, Hashable]
+    most_followers: int
+    cache: ResultCache[Question, Detections]
+
+
 class Answers:
     """Takes each job on once and delivers its one outcome. Runs on the event loop, and never waits.
 
@@ -40,25 +51,16 @@ class Answers:
     it gives way) hands the question over to the next, which is queued anew with its own deadline.
     """
 
-    def __init__(
-        self,
-        contracts: Mapping[str, Hashable],
-        queue: RequestQueue,
-        enqueue: Enqueue,
-        clock: Clock,
-        deliver: Deliver,
-        most_followers: int,
-        cache: ResultCache[Question, Detections],
-    ) -> None:
-        self._contracts = contracts
+    def __init__(self, reuse: Reuse, queue: RequestQueue, enqueue: Enqueue, clock: Clock, deliver: Deliver) -> None:
+        self._contracts = reuse.contracts
+        self._coalesces = reuse.most_followers > 0
+        self._flights: Coalescing[Hashable, Job] = Coalescing(reuse.most_followers)
+        self._cache = reuse.cache
+        self._gain = CacheGain()
         self._queue = queue
         self._enqueue = enqueue
         self._clock = clock
         self._deliver = deliver
-        self._flights: Coalescing[Hashable, Job] = Coalescing(most_followers)
-        self._coalesces = most_followers > 0
-        self._cache = cache
-        self._gain = CacheGain()
         self._questions: dict[Job, Question | None] = {}
         self._orphans: deque[Job] = deque()
         self._busy = False

@@ -25,7 +25,8 @@ from foveate.config.camera import CameraEntry
 from foveate.config.document import Document
 from foveate.config.fields import Keys, read_secret
 from foveate.config.load import Overrides, configure
-from foveate.config.models import CloudModelKeys, Configuration
+from foveate.config.models import Configuration
+from foveate.config.worker import CloudModelKeys
 from foveate.learn.settings import LearnSettings
 from foveate.plan import EdgeModel, EmbeddedBrokerSettings, NetworkSettings, Plan, WebSettings
 from pipeline.errors import ConfigError

@@ -14,7 +14,7 @@ from foveate.config.camera import CameraEntry
 from foveate.config.document import parse_document
 from foveate.config.fields import Keys
 from foveate.config.load import configure
-from foveate.config.models import Configuration, EmbeddedKeys, TlsKeys, WorkerKeys
+from foveate.config.models import Configuration, EmbeddedKeys, TlsKeys
 from foveate.config.settings import (
     agent_settings,
     default_agent_name,
@@ -24,6 +24,7 @@ from foveate.config.settings import (
     web_settings,
     worker_settings,
 )
+from foveate.config.worker import WorkerKeys
 from foveate.plan import EdgeModel, EmbeddedBrokerSettings, WebSettings
 from pipeline.errors import ConfigError
 from pipeline.transport.settings import MqttSettings, TlsSettings
