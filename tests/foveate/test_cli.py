@@ -126,3 +126,45 @@ def test_a_worker_whose_configuration_is_wrong_says_so(monkeypatch: pytest.Monke
 def test_the_command_is_installed_under_its_name() -> None:
     [script] = [s for s in metadata.entry_points(group="console_scripts") if s.name == "foveate"]
     assert script.value == "foveate.__main__:main"
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Plan:
+    """The plan that a run would be started from."""
+    plans: list[Plan] = []
+    monkeypatch.setattr("foveate.cli._go", lambda made, *_: plans.append(made))
+    assert command(monkeypatch, "run", *arguments) == 0
+    return plans[0]
+
+
+def test_a_run_that_learns_keeps_lessons_in_the_users_own_folder_and_says_which(
+    monkeypatch: pytest.MonkeyPatch, capfd: Words, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    made = planned(monkeypatch, "synthetic:", "--learn")
+    assert made.learn.enabled
+    assert made.agent.cameras[0].lessons.enabled
+    assert made.agent.state_dir == tmp_path / "foveate"
+    assert f"what is learned is kept in {tmp_path / 'foveate'}" in capfd.readouterr().out
+    usual = planned(monkeypatch, "synthetic:")
+    assert (usual.learn.enabled, usual.agent.cameras[0].lessons.enabled, usual.agent.state_dir) == (False, False, None)
+
+
+def test_a_run_that_learns_keeps_to_the_folder_of_its_configuration(
+    monkeypatch: pytest.MonkeyPatch, capfd: Words, tmp_path: Path
+) -> None:
+    file = tmp_path / "foveate.yaml"
+    file.write_text("agent: {state_dir: here}\ncameras: [{source: 'synthetic:'}]\n")
+    made = planned(monkeypatch, "-c", str(file), "--learn")
+    assert made.agent.state_dir == tmp_path / "here"
+    assert "what is learned" not in capfd.readouterr().out
+
+
+def test_learning_without_a_folder_is_a_fault_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, capfd: Words, tmp_path: Path
+) -> None:
+    file = tmp_path / "foveate.yaml"
+    file.write_text("learn: {enabled: true}\ncameras: [{source: 'synthetic:'}]\n")
+    assert command(monkeypatch, "run", "-c", str(file)) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("foveate: learn.enabled is true, but there is no folder for what is learned")
+    assert said.endswith("add agent.state_dir\n")
