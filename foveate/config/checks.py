@@ -26,10 +26,18 @@ def cross_faults(configuration: Configuration) -> Iterator[Fault]:
         yield from _camera(("cameras", number), camera, margin_ms)
     if configuration.models.edge_light is None:
         yield from _light_model(configuration)
-    if configuration.learn.enabled and configuration.agent.state_dir is None:
-        yield Fault(("learn", "enabled"), "is true, but there is no folder for what is learned", "add agent.state_dir")
+    if configuration.learn.enabled:
+        yield from _learn(configuration)
     if configuration.agent.state_dir is None:
         yield from _lessons(configuration)
+
+
+def _learn(configuration: Configuration) -> Iterator[Fault]:
+    loc = ("learn", "enabled")
+    if configuration.agent.state_dir is None:
+        yield Fault(loc, "is true, but there is no folder for what is learned", "add agent.state_dir")
+    if configuration.cameras and not any(camera.lessons.enabled for camera in configuration.cameras):
+        yield Fault(loc, "is true, but no camera keeps lessons", "set lessons.enabled in defaults, or of a camera")
 
 
 def _repeated(names: list[str], *loc: str) -> Iterator[Fault]:

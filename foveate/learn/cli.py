@@ -136,9 +136,7 @@ def status(
         stand, fault = {}, f"how releases are doing is not known: {error}"
     states = {}
     for name in where.cameras() if camera is None else [where.one_camera(camera)]:
-        folders = where.folders(name)
-        memory, outcome = read_memory(folders.memory_file), folders.outcome()
-        states[name] = state_as_json(where.store(name).summary(), memory, outcome, stand.get(name))
+        states[name] = state_as_json(where.store(name).summary(), where.folders(name), stand.get(name))
     if as_json:
         typer.echo(json.dumps({"cameras": states, "fault": fault}, indent=2))
     else:

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foveate.learn.memory import LearnerMemory
+from foveate.learn.folders import CameraFolders
+from foveate.learn.memory import LearnerMemory, read_memory
 from foveate.learn.values import Outcome
 from pipeline.policies.enough import Enough, LessonSummary
 from pipeline.releases.standing import Standing
@@ -75,12 +76,12 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     console.print(outcome.in_words(), markup=False, highlight=False, soft_wrap=True)
 
 
-def state_as_json(
-    summary: LessonSummary, memory: LearnerMemory, outcome: Outcome | None, standing: Standing | None
-) -> dict[str, Any]:
-    """Where a camera stands, for ``--json``."""
+def state_as_json(summary: LessonSummary, folders: CameraFolders, standing: Standing | None) -> dict[str, Any]:
+    """Where a camera stands, for ``--json``; reads its files."""
+    memory, outcome = read_memory(folders.memory_file), folders.outcome()
     return {
         "lessons": summary.lessons,
+        "training": folders.attempt.is_dir(),
         "last": memory.in_words or (outcome.in_words() if outcome is not None else None),
         "accepted": None if outcome is None else outcome.accepted,
         "trained_at": None if outcome is None else outcome.at,
@@ -95,7 +96,8 @@ def show_states(console: Console, states: Mapping[str, Mapping[str, Any]], broke
     for camera, state in states.items():
         rollout = state["rollout"]
         stage = "-" if rollout is None else f"{rollout['stage']}: {rollout['reason']}"
-        cells = (state["last"] or "none yet", state["released"] or "-", stage)
+        last = f"{'under way; before it: ' if state['training'] else ''}{state['last'] or 'none yet'}"
+        cells = (last, state["released"] or "-", stage)
         table.add_row(Text(camera), str(state["lessons"]), *(Text(cell) for cell in cells))
     console.print(table)
     if broker:

@@ -165,6 +165,7 @@ def test_learning_without_a_folder_is_a_fault_of_the_configuration(
     file = tmp_path / "foveate.yaml"
     file.write_text("learn: {enabled: true}\ncameras: [{source: 'synthetic:'}]\n")
     assert command(monkeypatch, "run", "-c", str(file)) == 2
-    said = capfd.readouterr().err
-    assert said.startswith("foveate: learn.enabled is true, but there is no folder for what is learned")
-    assert said.endswith("add agent.state_dir\n")
+    folder, lessons = capfd.readouterr().err.splitlines()
+    assert folder.startswith("foveate: learn.enabled is true, but there is no folder for what is learned")
+    assert folder.endswith("add agent.state_dir")
+    assert "no camera keeps lessons" in lessons

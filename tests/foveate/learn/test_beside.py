@@ -28,7 +28,15 @@ from tests.support.releases import edge, working
 def learner(tmp_path: Path, *, enabled: bool = True) -> Plan:
     """The plan of an agent that learns, or does not."""
     return plan(
-        for_sources(["synthetic:"], {"agent.state_dir": tmp_path, "learn.enabled": enabled, "agent.name": "a1"})
+        for_sources(
+            ["synthetic:"],
+            {
+                "agent.state_dir": tmp_path,
+                "learn.enabled": enabled,
+                "agent.name": "a1",
+                "cameras.lessons.enabled": True,
+            },
+        )
     )
 
 
