@@ -67,6 +67,7 @@ class Attempt:
             threads=order.threads,
             most_ms=order.most_ms,
             base=base_model(order.general),
+            start_from=order.start_from if way == "own" else None,
         )
         try:
             trained = await self._train(asked, self._files.learned, self._say)

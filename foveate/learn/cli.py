@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from foveate.config.names import camera_name
 from foveate.learn.filling import fill_from
+from foveate.learn.folders import earlier_student
 from foveate.learn.memory import read_memory, write_memory
 from foveate.learn.places import Place, place
 from foveate.learn.pupils import keep_outcome
@@ -189,6 +190,7 @@ def _order(where: Place, camera: str, way: WayWanted, time_limit_s: float, threa
         threads=threads,
         time_limit_s=time_limit_s,
         most_ms=where.plan.learn.most_ms,
+        start_from=earlier_student(where.state_dir, camera),
     )
 
 

@@ -9,6 +9,9 @@ import msgspec
 
 from foveate.learn.values import Outcome, decode
 
+WEIGHTS_FILE = "weights.pt"
+"""What a training of the way ``own`` leaves beside its model."""
+
 
 def default_state_dir(env: Mapping[str, str]) -> Path:
     """The user's own folder for state (XDG Base Directory Specification): ``$XDG_STATE_HOME/foveate``."""
@@ -39,6 +42,11 @@ class CameraFolders:
         return self.learn / "attempt"
 
     @property
+    def student(self) -> Path:
+        """The weights of the last accepted network of the camera's own, from which the next one starts."""
+        return self.learn / "student"
+
+    @property
     def outcome_file(self) -> Path:
         return self.learn / "outcome.json"
 
@@ -56,6 +64,15 @@ class CameraFolders:
             return decode(self.outcome_file.read_bytes(), Outcome)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def earlier_student(state_dir: Path, camera: str) -> Path | None:
+    """The folder of weights that a camera's network may start from: its own, else the newest of another camera's."""
+    own = CameraFolders(state_dir, camera).student
+    if (own / WEIGHTS_FILE).is_file():
+        return own
+    others = sorted(state_dir.glob(f"learn/*/student/{WEIGHTS_FILE}"), key=lambda file: file.stat().st_mtime)
+    return others[-1].parent if others else None
 
 
 def replace_file(path: Path, data: bytes) -> None:

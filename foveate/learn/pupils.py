@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from edge_agent.status.snapshot import LearningPoint, LearningStatus
-from foveate.learn.folders import CameraFolders, replace_file
+from foveate.learn.folders import WEIGHTS_FILE, CameraFolders, replace_file
 from foveate.learn.history import History
 from foveate.learn.memory import LearnerMemory, read_memory, write_memory
 from foveate.learn.release import named
@@ -102,7 +102,7 @@ class Pupil:
             model=look.current,
         )
 
-    def order(self) -> AttemptOrder:
+    def order(self, start_from: Path | None) -> AttemptOrder:
         """What is asked of an attempt now."""
         subject, memory, settings = self.subject, self.memory, self._terms.settings
         released, way = memory.released, self._enough.way
@@ -120,6 +120,7 @@ class Pupil:
             most_ms=settings.most_ms,
             seed=memory.attempts,
             current=released if in_use else None,
+            start_from=start_from,
         )
 
     def begin(self, order: AttemptOrder) -> None:
@@ -175,6 +176,9 @@ def keep_outcome(folders: CameraFolders, outcome: Outcome, agent: str, now: date
         model = named(outcome.model, agent, outcome.camera, now)
         file = folders.learn / f"{model.entry.version}.onnx"
         replace_file(file, outcome.model.file.read_bytes())
+        weights = outcome.model.file.with_name(WEIGHTS_FILE)
+        if outcome.way == "own" and weights.is_file():
+            replace_file(folders.student / WEIGHTS_FILE, weights.read_bytes())
         for older in folders.learn.glob("*.onnx"):
             if older != file:
                 older.unlink(missing_ok=True)

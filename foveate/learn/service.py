@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from edge_agent.status.snapshot import LearningPoint, LearningStatus
+from foveate.learn.folders import earlier_student
 from foveate.learn.history import EVERY_S
 from foveate.learn.pupils import Pupil, Terms
 from foveate.learn.subject import Subject
@@ -24,7 +25,7 @@ class LearnService:
     """See the module. Everything is kept below ``state_dir``."""
 
     def __init__(self, subjects: Sequence[Subject], state_dir: Path, terms: Terms, world: World) -> None:
-        self._terms, self._world = terms, world
+        self._terms, self._world, self._state_dir = terms, world, state_dir
         settings = terms.settings
         self._limits = LearnersSettings(again_after_s=settings.retrain_hours * 3600, growth=settings.growth)
         self._pupils = {subject.name: Pupil(subject, state_dir, terms, world) for subject in subjects}
@@ -81,7 +82,8 @@ class LearnService:
                 continue
             self._world.say(f"{found.camera} learns: {found.reason}")
             pupil = self._pupils[found.camera]
-            await self._attempt(pupil, pupil.order())
+            start_from = await self._world.aside(earlier_student, self._state_dir, pupil.name)
+            await self._attempt(pupil, pupil.order(start_from))
 
     async def _survey(self) -> Next:
         learners = []

@@ -35,7 +35,7 @@ class AttemptOrder(msgspec.Struct, frozen=True, kw_only=True):
     ``lessons`` and ``folder`` are its own folders of lessons and for work. ``ways`` are tried in order, each within
     ``time_limit_s``, until a model is accepted, beside the general model and the ``current`` one where there is one.
     ``objects`` are the classes that the camera reports (empty: those that its lessons know), ``threshold`` the score
-    from which it publishes.
+    from which it publishes. ``start_from`` is a folder with the weights of an earlier network to start one from.
     """
 
     camera: str
@@ -50,6 +50,7 @@ class AttemptOrder(msgspec.Struct, frozen=True, kw_only=True):
     most_ms: float | None = None
     seed: int = 0
     current: LearnedModel | None = None
+    start_from: Path | None = None
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):

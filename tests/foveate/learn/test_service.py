@@ -120,6 +120,7 @@ def accepted(order: AttemptOrder) -> Outcome:
     order.folder.mkdir(parents=True, exist_ok=True)
     file = order.folder / "model.onnx"
     file.write_bytes(b"weights of " + order.camera.encode())
+    (order.folder / "weights.pt").write_bytes(b"all of them")
     model = LearnedModel(file=file, entry=onnx_models.entry("trained"), labels=("person",), input_size=(192, 256))
     tried = Tried(way=order.ways[0], accepted=True, reasons=("F1 0.9 against 0.8",), build="float", figures={"f1": 0.9})
     return Outcome(
@@ -290,6 +291,17 @@ def test_a_model_in_use_is_a_rival_of_the_next_one(tmp_path: Path) -> None:
     assert scene.orders[0].current is None
     assert current is not None
     assert current.entry.name == "edge-7-yard"
+
+
+def test_a_network_starts_from_the_last_one_or_from_that_of_another_camera(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, Yard("gate"), Yard("yard"))
+    scene.run_for(500)
+    scene.cameras[0].lessons = 700
+    scene.run_for(300)
+    first, second, third = (order.start_from for order in scene.orders)
+    assert first is None
+    assert second == third == CameraFolders(tmp_path, "gate").student
+    assert (CameraFolders(tmp_path, "yard").student / "weights.pt").read_bytes() == b"all of them"
 
 
 def test_a_restart_in_the_middle_of_a_training_goes_on_with_it(tmp_path: Path) -> None:
