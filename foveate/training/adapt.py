@@ -6,6 +6,7 @@ knows what a person is; what it lacks is how this camera shows one, and what the
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,9 @@ from pipeline.timing import Clock, MonotonicClock
 PLAN, SMALLER, MODEL = "plan.json", "smaller.onnx", "model.onnx"
 HEAD = "nanodet"
 LEAST_LESSONS, LEAST_OBJECTS = 20, 20
-RESERVE = 0.12
-"""Share of the time limit that is left for blending, calibration and proof."""
-MOST_TRIED, MOST_JUDGED, PROVEN_PICTURES = 160, 120, 4
+LOOKS_AFTER = 10
+"""Time that is left for blending, calibration and proof, in looks at the judged lessons: they take about eight."""
+MOST_TRIED, MOST_JUDGED, PROVEN_PICTURES = 160, 100, 4
 """Lessons that an input is chosen by, that a check looks at, and that the file is proven on."""
 
 
@@ -50,6 +51,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     about: str
     input_px: HeightWidth
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Subject:
+    """A network in training: its contract, and the lessons it learns from and is judged by at its input."""
+
+    network: OnnxNetwork
+    contract: ModelEntry
+    labels: tuple[str, ...]
+    learned: Scored
+    judged: Scored
+
+    def stands(self) -> float:
+        """How well it stands as it is."""
+        found = detect(self.network, self.contract, self.judged.samples.pictures, self.labels)
+        return standing(found, self.judged, self.labels)
 
 
 def train(
@@ -74,40 +91,51 @@ def train(
     torch.manual_seed(order.seed)
     say(Progress(doing="choosing an input", done=0.0))
     model = _smaller(base, order)
-    network = OnnxNetwork(model)
-    about = _about(learned, order, base, settings)
-    plan = _plan(about, network, learned, order, base, clock)
-    contract = _contract(base.entry, order, plan.input_px)
-    whole = prepare(learned, order.labels, contract.input, plan.input_px)
-    newest = prepare(thinned(judged, MOST_JUDGED), order.labels, contract.input, plan.input_px)
-    general = {name: value.detach().clone() for name, value in network.weights.items()}
-    limit_s = order.time_limit_s * (1 - RESERVE) - (clock.now_s() - begun_s)
-    tuning = Tuning(network, contract, (whole, newest), order.labels, settings, order.seed)
-    tuned = tuning.run(Desk(order.folder, about, clock, max(limit_s, 1.0), say))
-    say(Progress(doing="blending, calibrating and proving", done=1.0, left_s=order.time_limit_s * RESERVE))
-    blended = blend(network, general, lambda: _stands(network, contract, newest, order.labels))
-    figures = calibrate(network, contract, newest, order.labels)
-    weights = {name: value.detach().numpy() for name, value in network.weights.items()}
-    path = order.folder / MODEL
-    onnx.save(with_weights(model, weights), path)
-    contract = _signed(contract, path, len(learned))
-    prove(network, path, contract, whole.samples.pictures[-PROVEN_PICTURES:])
+    network, about = OnnxNetwork(model), _about(learned, order, base, settings)
+    input_px = _plan(about, network, learned, order, base, clock).input_px
+    contract = _contract(base.entry, order, input_px)
+    parts = (prepare(part, order.labels, contract.input, input_px) for part in (learned, thinned(judged, MOST_JUDGED)))
+    subject = _Subject(network, contract, order.labels, *parts)
+    figures = _tune(subject, order, settings, Desk(order.folder, about, clock, order.time_limit_s, say), begun_s)
+    path, contract = _write(subject, model, order.folder / MODEL)
     return Trained(
         file=path,
         entry=contract,
         labels=order.labels,
-        input_size=plan.input_px,
-        figures={
-            "lessons": float(len(learned)),
-            "judged": float(len(judged)),
-            "steps": float(tuned.steps),
-            "tuned_share": blended.share,
-            "stands_general": blended.general,
-            "stands": blended.stands,
-            **figures,
-        },
-        train_s=max(tuned.spent_s, clock.now_s() - begun_s),
+        input_size=input_px,
+        figures={"lessons": float(len(learned)), "judged": float(len(judged)), **figures},
+        train_s=max(figures["spent_s"], clock.now_s() - begun_s),
     )
+
+
+def _tune(subject: _Subject, order: Order, settings: TuneSettings, desk: Desk, begun_s: float) -> dict[str, float]:
+    """Tune, blend and calibrate within the rest of the desk's time; what was seen on the way."""
+    network, general = subject.network, subject.network.copy()
+    looked_s = desk.clock.now_s()
+    stood = subject.stands()
+    after_s = LOOKS_AFTER * (desk.clock.now_s() - looked_s)
+    limit_s = max(desk.time_limit_s - (desk.clock.now_s() - begun_s) - after_s, 1.0)
+    tuning = Tuning(network, subject.contract, (subject.learned, subject.judged), subject.labels, settings, order.seed)
+    tuned = tuning.run(replace(desk, time_limit_s=limit_s))
+    desk.say(Progress(doing="blending, calibrating and proving", done=1.0, left_s=after_s))
+    blended = blend(network, general, stood, subject.stands)
+    return {
+        "steps": float(tuned.steps),
+        "spent_s": tuned.spent_s,
+        "tuned_share": blended.share,
+        "stands_general": stood,
+        "stands": blended.stands,
+        **calibrate(network, subject.contract, subject.judged, subject.labels),
+    }
+
+
+def _write(subject: _Subject, model: Any, path: Path) -> tuple[Path, ModelEntry]:
+    """Write the weights back into their model, and prove the file on the newest lessons learned from."""
+    weights = {name: value.numpy() for name, value in subject.network.copy().items()}
+    onnx.save(with_weights(model, weights), path)
+    contract = _signed(subject.contract, path, len(subject.learned))
+    prove(subject.network, path, contract, subject.learned.samples.pictures[-PROVEN_PICTURES:])
+    return path, contract
 
 
 def _checked(learned: Sequence[Lesson], order: Order) -> BaseModel:
@@ -194,10 +222,6 @@ def _in_time(
             "more time, or train a model of the camera's own."
         )
     return fitting
-
-
-def _stands(network: OnnxNetwork, contract: ModelEntry, judged: Scored, labels: Sequence[str]) -> float:
-    return standing(detect(network, contract, judged.samples.pictures, labels), judged, labels)
 
 
 def _contract(entry: ModelEntry, order: Order, input_px: HeightWidth) -> ModelEntry:

@@ -10,24 +10,23 @@ from torch import Tensor
 
 from foveate.training.onnx_graph import OnnxNetwork
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Blended:
-    """The share of the way from the general weights to the tuned ones, and how both ends of the choice stand."""
+    """The share of the way from the general weights to the tuned ones, and how the network stands there."""
 
     share: float
     stands: float
-    general: float
 
 
-def blend(network: OnnxNetwork, general: Mapping[str, Tensor], stands: Callable[[], float]) -> Blended:
+def blend(network: OnnxNetwork, general: Mapping[str, Tensor], stood: float, stands: Callable[[], float]) -> Blended:
     """Leave the blend in the network that stands best, and of equals the one nearest to the general model.
 
-    ``stands`` judges the network as it is; the share 0 is the general model itself, so nothing worse is left.
+    ``stands`` judges the network as it is, and ``stood`` is what it says of the general one: nothing worse is left.
     """
-    tuned = {name: value.detach().clone() for name, value in network.weights.items()}
+    tuned = network.copy()
 
     def put(share: float) -> None:
         # Not by interpolation where nothing of the tuned weights is wanted: they may be no numbers any more.
@@ -35,10 +34,10 @@ def blend(network: OnnxNetwork, general: Mapping[str, Tensor], stands: Callable[
             {name: general[name].lerp(value, share) if share else general[name] for name, value in tuned.items()}
         )
 
-    found: dict[float, float] = {}
+    best = Blended(0.0, stood)
     for share in SHARES:
         put(share)
-        found[share] = stands()
-    best = max(SHARES, key=lambda share: found[share])
-    put(best)
-    return Blended(best, found[best], found[0.0])
+        if (found := stands()) > best.stands:
+            best = Blended(share, found)
+    put(best.share)
+    return best

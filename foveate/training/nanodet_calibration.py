@@ -22,7 +22,7 @@ def calibrate(network: OnnxNetwork, contract: ModelEntry, judged: Scored, labels
     found = detect(network, contract, judged.samples.pictures, labels)
     seen = verdicts(found, judged.samples.answers, labels)
     before, after, platt = calibration_error(seen), error_on_unseen(seen), fit_platt(seen)
-    general = {name: value.detach().clone() for name, value in network.weights.items()}
+    general = network.copy()
     fold(network, contract.output, platt)
     calibrated = detect(network, contract, judged.samples.pictures, labels)
     loss = standing(found, judged, labels) - standing(calibrated, judged, labels)

@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.detectors.onnx_header import NotOnnxError, read_header
 from pipeline.errors import ModelError
 
 Operator = Callable[[Sequence[Any], Mapping[str, Any]], Any]
@@ -69,6 +70,10 @@ class OnnxNetwork:
                 name = inputs[0]
         raise ModelError(f"No convolution makes the tensor {name} of the model.")
 
+    def copy(self) -> dict[str, Tensor]:
+        """All weights as they are now."""
+        return {name: value.detach().clone() for name, value in self.weights.items()}
+
     def put(self, weights: Mapping[str, Tensor]) -> None:
         """Take other values for the named weights."""
         with torch.no_grad():
@@ -119,8 +124,10 @@ class OnnxNetwork:
 def read_model(path: Path) -> Any:
     """The ONNX model of a file. Raises ModelError where it cannot be read."""
     try:
-        return onnx.load(path)
-    except Exception as error:  # protobuf and onnx raise classes without a common base
+        data = path.read_bytes()
+        read_header(data)
+        return onnx.load_model_from_string(data)
+    except (OSError, NotOnnxError) as error:
         raise ModelError(f"Cannot read {path} as an ONNX model ({error}): fetch it again.") from error
 
 
@@ -174,7 +181,7 @@ def _resize(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Tensor:
 
 
 def _split(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    return torch.split(inputs[0], [int(size) for size in inputs[1]], dim=attributes.get("axis", 0))
+    return tuple(torch.split(inputs[0], [int(size) for size in inputs[1]], dim=attributes.get("axis", 0)))
 
 
 def _reshape(inputs: Sequence[Any], _: Mapping[str, Any]) -> Tensor:

@@ -64,7 +64,7 @@ class _Graph:
 
     def array(self, name: str) -> NDArray[Any]:
         """A constant's values."""
-        return numpy_helper.to_array(self._tensors[self._stored(name)])
+        return np.asarray(numpy_helper.to_array(self._tensors[self._stored(name)]))
 
     def replace(self, name: str, values: NDArray[Any]) -> None:
         """Other values for a constant, in all nodes that read it."""

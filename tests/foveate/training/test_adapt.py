@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from foveate.training import adapt, tune
+from foveate.training import nanodet_loss, nanodet_samples
 from foveate.training.adapt import train
 from foveate.training.confidence import Platt
 from foveate.training.nanodet_calibration import fold
@@ -22,7 +22,7 @@ from pipeline.timing import ManualClock
 from tests.support.lessons import lesson, scene
 from tests.support.small_nanodet import small_base, small_nanodet
 
-QUICK = TuneSettings(steps=60, batch=4, rate=0.02, frozen=0.2, pull=0.0, memory=0.9, checks=3)
+QUICK = TuneSettings(steps=40, batch=4, rate=0.04, frozen=0.2, pull=0.0, memory=0.9, checks=3)
 
 
 @dataclass
@@ -43,10 +43,9 @@ def order(folder: Path, /, **changes: object) -> Order:
 
 def test_a_network_learns_what_a_cameras_objects_look_like_and_its_file_finds_them(tmp_path: Path) -> None:
     said: list[Progress] = []
-    settings = replace(QUICK, steps=120, say_s=0.1)
-    trained = train(scene(60), order(tmp_path), said.append, settings, Ticking())
+    trained = train(scene(30), order(tmp_path), said.append, replace(QUICK, say_s=0.1), Ticking())
     detector = load_file(trained.file, trained.entry, label_file=None, input_size=trained.input_size, threads=1)
-    unseen = [replace(one, taken_at=one.taken_at) for one in scene(20, seed=5)]
+    unseen = scene(8, seed=5)
     found = [detector.detect([one.picture], 0.05)[0] for one in unseen]
     prepared = prepare(unseen, ("person",), trained.entry.input, (96, 128))
     assert trained.labels == detector.labels == ("person",)
@@ -62,27 +61,26 @@ def test_a_network_learns_what_a_cameras_objects_look_like_and_its_file_finds_th
 def test_a_training_that_was_cut_off_goes_on_where_it_was_and_ends_as_if_it_had_not_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = replace(QUICK, steps=24, checkpoint_s=0.0)
+    settings = replace(QUICK, steps=12, checkpoint_s=0.0)
     lessons = scene(30)
     whole = train(lessons, order(tmp_path), lambda _: None, settings, Ticking())
     weights = read_model(whole.file).SerializeToString()
     steps = 0
-    really = tune.loss
 
     def breaks(*given: object) -> torch.Tensor:
         nonlocal steps
         steps += 1
-        if steps == 11:
+        if steps == 7:
             raise KeyboardInterrupt
-        return really(*given)  # type: ignore[arg-type]
+        return nanodet_loss.loss(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tune, "loss", breaks)
+    monkeypatch.setattr("foveate.training.tune.loss", breaks)
     again = order(tmp_path, folder=tmp_path / "again")
     with pytest.raises(KeyboardInterrupt):
         train(lessons, again, lambda _: None, settings, Ticking())
     resumed = train(lessons, again, lambda _: None, settings, Ticking())
-    assert steps < 30  # of 24 and the one that broke, none was done twice
-    assert resumed.figures["steps"] == 24
+    assert steps < 15  # of 12 and the one that broke, none was done twice
+    assert resumed.figures["steps"] == 12
     assert read_model(resumed.file).SerializeToString() == weights
 
 
@@ -130,13 +128,12 @@ def test_only_the_newest_lessons_judge_and_they_are_never_learned_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[int] = []
-    really = adapt.prepare
 
     def spied(lessons, *given):  # type: ignore[no-untyped-def]
         shown.append(len(lessons))
-        return really(lessons, *given)
+        return nanodet_samples.prepare(lessons, *given)
 
-    monkeypatch.setattr(adapt, "prepare", spied)
+    monkeypatch.setattr("foveate.training.adapt.prepare", spied)
     trained: Trained = train(scene(40), order(tmp_path), lambda _: None, replace(QUICK, steps=4), Ticking())
     assert trained.figures["lessons"] == 34
     assert trained.figures["judged"] == 6
