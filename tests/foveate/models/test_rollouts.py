@@ -31,6 +31,11 @@ STANDING = Standing(
 )
 
 
+@pytest.fixture(autouse=True)
+def _a_broker_close_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foveate.models.rollouts.RETAINED_WITHIN_S", 0.2)
+
+
 async def said(*arguments: str, answers: bool = True) -> str:
     """What the command prints, or why it fails, with one agent at a real broker that obeys."""
     broker = Embedded()
