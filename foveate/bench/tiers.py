@@ -100,7 +100,7 @@ def regret(seeds: Sequence[int], duration_s: float, say: Callable[[str], None]) 
     figures["tier_regret_worst_of_all"] = found["ours"].worst_of_all
     for network, each in found["ours"].by_network.items():
         figures[f"tier_regret_{network}"] = fmean(each)
-    return figures | {"tier_switches_per_5_s": max(switches)}
+    return figures | {"tier_switches_per_5_s": fmean(switches), "tier_switches_per_5_s_most": max(switches)}
 
 
 def degraded_s(scene: Scene, weights: Weights, *, moving: bool = True) -> float | None:

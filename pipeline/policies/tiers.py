@@ -72,7 +72,7 @@ class TierSettings:
     weights: Weights = PRESETS["balanced"]
     allowance: Allowance = field(default_factory=Allowance)
     factor: float = 0.85
-    dwell_s: float = 2.0
+    dwell_s: float = 3.0
     two_stage: bool = True
 
 
