@@ -25,10 +25,11 @@ class Lesson:
     """A small whole picture of a camera with the final answer for its frame.
 
     ``picture`` is (height, width, 3) uint8 BGR: the region of interest of a frame, made smaller, its sides in the same
-    proportion. ``known`` are the objects in it, in picture pixels, with the larger model's scores and the tracks' ids;
-    ``ignored`` (m, 4) xyxy in picture pixels is where nobody knows for sure: neither object nor background is learned
-    there. ``teacher`` and ``edge`` are the models as name@version, ``taken_at`` is wall time with a zone. ``window``
-    is the size in frame pixels of what the picture shows.
+    proportion. ``known`` are the objects in it, in picture pixels, with the larger model's scores and the tracks' ids,
+    which no later run of the agent gives to others (-1: none). ``ignored`` (m, 4) xyxy in picture pixels is where
+    nobody knows for sure: neither object nor background is learned there. ``teacher`` and ``edge`` are the models as
+    name@version, ``taken_at`` is wall time with a zone. ``window`` is the size in frame pixels of what the picture
+    shows.
     """
 
     camera: str
