@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from foveate.learn.judge import Judge, Judgement
+import cv2
+
+from foveate.learn.judge import CpuClock, Judge, Judgement
 from foveate.learn.lesson_files import LessonFiles, Parts, wanted_labels
 from foveate.learn.models import base_model, learned_model, load_general, load_learned
 from foveate.learn.training_process import train
@@ -14,7 +16,7 @@ from foveate.training.order import Order, Progress, Say, Trained, Way
 from pipeline.detectors.base import Detector
 from pipeline.errors import ModelError
 from pipeline.policies.acceptance import JudgedFigures
-from pipeline.timing import Clock, MonotonicClock, rfc3339, wall_time
+from pipeline.timing import Clock, rfc3339, wall_time
 
 Train = Callable[[Order, Path, Say], Awaitable[Trained]]
 TWIN_LOSS = 0.005
@@ -28,7 +30,7 @@ class Attempt:
 
     def __init__(self, order: AttemptOrder, say: Say, trainer: Train | None = None, clock: Clock | None = None) -> None:
         self._order, self._say, self._train = order, say, trainer or train
-        self._clock, self._files = clock or MonotonicClock(), LessonFiles(order.folder)
+        self._clock, self._files = clock or CpuClock(), LessonFiles(order.folder)
 
     async def go(self) -> Outcome:
         """Try the ways in order until a model is accepted. Raises FoveateError where nothing can be tried at all."""
@@ -80,6 +82,7 @@ class Attempt:
         """Judge a model in both builds, and take the faster one of those that are accepted; blocks."""
         order = self._order
         counted = tuple(dict.fromkeys([*trained.labels, *wanted_labels(parts.judged_labels, order.objects)]))
+        cv2.setNumThreads(1)  # a look is to be timed on one thread
         judge = Judge(self._files.read_judged(), counted, order.threshold, self._clock)
         builds = {"float": learned_model(trained)}
         try:

@@ -80,6 +80,7 @@ class Pupil:
             last=self.memory.last,
             drifted_at_s=drifted_at_s,
             since_drift=0 if drifted_at_s is None else overview.since(drifted_at_s),
+            in_use=look.own,
             on_trial=look.candidate is not None,
             to_win=_to_win(look),
         )

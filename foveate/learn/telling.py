@@ -7,6 +7,10 @@ from foveate.training.order import Progress, Way
 from pipeline.policies.enough import Enough
 
 
+TAKEN_BACK = frozenset({"withdrawn", "rolled_back", "fallen_back"})
+"""Stages of a release that has come to its end."""
+
+
 def status_of(
     look: Look, lessons: int, found: Enough, memory: LearnerMemory, training: Progress | None, waits_for: str
 ) -> LearningStatus:
@@ -35,7 +39,9 @@ def _stage(
         return "proving", f"{look.stage}: {look.reason}" if look.reason else look.stage
     if found.way == "wait" or (memory.last is None and not look.own):
         return "collecting", waits_for or found.reason
-    return ("learned" if look.own else "general"), waits_for
+    if look.own:
+        return "learned", waits_for
+    return "general", f"{look.reason}; {waits_for}" if look.stage in TAKEN_BACK and look.reason else waits_for
 
 
 def _way(found: Enough, memory: LearnerMemory) -> Way | None:

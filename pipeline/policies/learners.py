@@ -24,8 +24,8 @@ class Learner:
     """What is known of a camera that learns.
 
     ``missing`` says what its lessons lack, and is empty where they are enough. ``drifted_at_s`` is when its model was
-    taken back for drift, with no training since, and ``since_drift`` how many lessons are newer. ``on_trial`` is
-    whether a model of it is being proven. ``to_win`` ranks cameras: boxes per second that a better model could put
+    taken back for drift, with no training since, and ``since_drift`` how many lessons are newer. ``in_use`` is whether
+    a model of its own looks, ``on_trial`` whether one is being proven. ``to_win`` ranks cameras: boxes per second that a better model could put
     right.
     """
 
@@ -35,6 +35,7 @@ class Learner:
     last: LastTry | None = None
     drifted_at_s: float | None = None
     since_drift: int = 0
+    in_use: bool = False
     on_trial: bool = False
     to_win: float = 0.0
 
@@ -108,7 +109,8 @@ def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[st
     left_s = settings.again_after_s - (now_s - last.at_s)
     if left_s <= 0:
         return f"its last training is {_span(now_s - last.at_s)} old", ""
-    what = "its model is in use" if last.accepted else "its last model was refused"
+    what = "its last model was taken back" if last.accepted else "its last model was refused"
+    what = "its model is in use" if learner.in_use else what
     more = round(settings.growth * last.lessons)
     return "", f"{what}; it learns again with {more} lessons (now {learner.lessons}), or in {_span(left_s)}"
 

@@ -266,6 +266,22 @@ def test_no_training_while_a_model_is_being_proven_and_the_stage_says_so(tmp_pat
     assert scene.orders == []
 
 
+def test_a_model_that_was_taken_back_is_not_told_as_one_in_use(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.run_for(300)
+    yard = scene.cameras[0]
+    yard.now = replace(yard.now, stage="withdrawn", reason="a1-yard@1: it is slower than promised")
+
+    def look(service: LearnService) -> None:
+        found = status(service)
+        assert found.stage == "general"
+        assert found.in_words.startswith(
+            "a1-yard@1: it is slower than promised; its last model was taken back; it learns"
+        )
+
+    scene.run_for(60, look)
+
+
 def test_a_model_that_stops_being_right_is_learned_anew_from_what_is_seen_since(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.run_for(300)
