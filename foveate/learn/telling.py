@@ -6,7 +6,6 @@ from foveate.learn.subject import Look
 from foveate.training.order import Progress, Way
 from pipeline.policies.enough import Enough
 
-
 TAKEN_BACK = frozenset({"withdrawn", "rolled_back", "fallen_back"})
 """Stages of a release that has come to its end."""
 

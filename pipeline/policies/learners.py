@@ -25,8 +25,8 @@ class Learner:
 
     ``missing`` says what its lessons lack, and is empty where they are enough. ``drifted_at_s`` is when its model was
     taken back for drift, with no training since, and ``since_drift`` how many lessons are newer. ``in_use`` is whether
-    a model of its own looks, ``on_trial`` whether one is being proven. ``to_win`` ranks cameras: boxes per second that a better model could put
-    right.
+    a model of its own looks, ``on_trial`` whether one is being proven. ``to_win`` ranks cameras: boxes per second that
+    a better model could put right.
     """
 
     camera: str
