@@ -7,7 +7,7 @@ chose. The oracle knows, for every 5 s, which one plan was the cheapest.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
 
@@ -101,6 +101,25 @@ def regret(seeds: Sequence[int], duration_s: float, say: Callable[[str], None]) 
     for network, each in found["ours"].by_network.items():
         figures[f"tier_regret_{network}"] = fmean(each)
     return figures | {"tier_switches_per_5_s": fmean(switches), "tier_switches_per_5_s_most": max(switches)}
+
+
+def sensitivity(scenes: Sequence[Scene]) -> dict[str, float]:
+    """By how much what is spent grows, as a share, where one weight of ``balanced`` is half or one and a half of what
+    it should be; the worse of the two, by weight.
+    """
+    true = PRESETS["balanced"]
+
+    def spent(weights: Weights) -> float:
+        stands = (Stand(scene, WeightedCost(TierSettings(weights))).run() for scene in scenes)
+        return sum(sum(costs(stand.requests, true)) for stand in stands)
+
+    right = spent(true)
+    return {
+        f"tier_wrong_weight_of_{name}": max(
+            spent(replace(true, **{name: factor * getattr(true, name)})) / right - 1 for factor in (0.5, 1.5)
+        )
+        for name in ("latency", "bytes", "energy", "shortfall")
+    }
 
 
 def degraded_s(scene: Scene, weights: Weights, *, moving: bool = True) -> float | None:
@@ -245,6 +264,8 @@ def measure(short: bool, say: Callable[[str], None]) -> Mapping[str, float]:
     """All figures; ``short`` takes one seed, shorter runs and fewer draws."""
     seeds, duration_s, draws = (SEEDS[:1], 30.0, 50) if short else (SEEDS, 60.0, 500)
     figures = regret(seeds, duration_s, say)
+    say("weights that are wrong")
+    figures |= sensitivity([Scene(net, n, duration_s) for net in ("wifi", "lte") for n in seeds])
     say("an edge node that dies")
     figures |= deaths(seeds)
     say("the example of 20 tasks")

@@ -18,6 +18,8 @@ MODELS = (ServedModel("m"),)
         ({"max_batch": -1}, "max_batch is -1"),
         ({"heartbeat_s": float("nan")}, "heartbeat_s is nan"),
         ({"reply_margin_ms": -1.0}, "reply_margin_ms is -1.0; it must not be negative"),
+        ({"energy_j": -0.1}, "energy_j is -0.1; it must not be negative"),
+        ({"transfer_cost": float("nan")}, "transfer_cost is nan"),
         ({"batch": "big"}, "batch is 'big'; choose one of none, fixed_window, aimd, deadline"),
         ({"admission": "all"}, "admission is 'all'; choose one of deadline, capacity"),
     ],

@@ -18,6 +18,7 @@ from foveate.bench.tiers import (
     oracle,
     place,
     selectors,
+    sensitivity,
     tasks,
 )
 from pipeline.policies.tier_cost import PRESETS, Weights
@@ -76,6 +77,17 @@ def test_choosing_by_weighted_cost_comes_closer_to_hindsight_than_the_best_fixed
     least, spent = oracle(fixed, 25), sum(costs(ours(scene, preset).requests, weights))
     assert spent <= 1.1 * least
     assert spent < min(map(sum, fixed.values()))
+
+
+def test_a_wrong_weight_of_latency_or_energy_matters_little_and_all_are_told() -> None:
+    figures = sensitivity([Scene("wifi", 1, 20.0)])
+    assert {name.removeprefix("tier_wrong_weight_of_") for name in figures} == {
+        "latency",
+        "bytes",
+        "energy",
+        "shortfall",
+    }
+    assert max(figures["tier_wrong_weight_of_latency"], figures["tier_wrong_weight_of_energy"]) < 0.15
 
 
 @pytest.mark.parametrize("seed", [1, 3])
