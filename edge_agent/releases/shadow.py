@@ -65,6 +65,7 @@ class Shadow:
         context, tools, frame = self._context, self._context.tools, wanted.frame
         layout, data = await tools.pools.image.run(lambda: draw(frame, _WHOLE, context.settings))
         self._asked += 1
+        self._sights.gave_up(wanted.key)  # one frame is to count once
         # Epochs count seconds and audits come more rarely, so that no later run uses the number again.
         key = FrameKey(frame.key.camera, AUDIT_EPOCH, frame.key.epoch + self._asked)
         self._sights.asked(replace(wanted, key=key, asked=True))

@@ -37,7 +37,7 @@ class Sights:
         rollout, sight = self.rollout, None
         candidate = rollout.slot.serving(use_candidate=light is None and rollout.serves(self._clock.now_s()))
         if candidate is rollout.slot.candidate:
-            patience_s = min(room_s, rollout.settings.hang_s)
+            patience_s = min(room_s / 2, rollout.settings.hang_s)  # the other half is for an unusually slow answer
             sight = await rollout.unproven.look(candidate, self._call(candidate, frame, region), patience_s)
         if sight is None:
             rollout.check()
@@ -101,6 +101,8 @@ class Sights:
         newest = self._newest
         if newest is not None and newest.key == key and self.rollout.wanted:
             newest.asked = True
+            if self.to_ask is newest:
+                self.to_ask = None  # one frame is to count once
             self.asked(newest)
 
     def asked(self, audit: Audit) -> None:

@@ -11,7 +11,7 @@ from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.slot import Staged
 from pipeline.detections import Detections
 from pipeline.frames import Image
-from pipeline.policies.evidence import RolloutSettings
+from pipeline.policies.evidence import Gate, RolloutSettings
 from pipeline.releases.standing import Command, Standing, decode_standing, encode_order
 from pipeline.timing import run_virtual
 from pipeline.transport.base import Outgoing
@@ -101,6 +101,12 @@ def test_a_candidate_that_is_no_worse_passes_through_every_stage_and_every_frame
     assert next(one for one in watched(made) if one.stage == "full").canary_share > 0
 
 
+def test_no_frame_counts_twice_however_it_came_to_be_looked_at() -> None:
+    made = run_virtual(_watch(Candidate(SURE_PERSON), pictures=100))
+    evidence = made.agent.cameras[0].rollout.evidence
+    assert 20 < evidence.comparisons <= evidence.against[Gate.SLOW].samples <= evidence.frames
+
+
 def test_a_candidate_that_sees_nothing_is_withdrawn_from_the_shadow_and_answers_no_frame() -> None:
     made = run_virtual(_watch(Candidate()))
     last = watched(made)[-1]
@@ -133,6 +139,7 @@ def test_a_candidate_that_hangs_is_withdrawn_and_costs_no_frame(command: Command
     assert "hangs" in watched(made)[-1].reason
     assert len(made.results()) == 60
     assert max(made.lateness_s()) <= 0.0
+    assert set(made.origins()) <= {"fused", "edge", "cloud", "edge_shed"}
 
 
 def test_a_candidate_twice_as_slow_as_it_may_be_is_withdrawn() -> None:
