@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from cloud_worker.batch_tally import BatchTally
 from cloud_worker.forecast import Forecast
@@ -171,7 +172,8 @@ class Batcher:
                     self._company = group.jobs[0].kind, self._clock.now_s()
                 await self._sleep_until(min(decision.until_s, group.jobs[0].deadline_s))
                 continue
-            jobs = group.jobs[: decision.size]
+            in_time = (job for job in group.jobs if job.deadline_s >= decision.due_from_s)
+            jobs = tuple(islice(in_time, decision.size))
             self.tally.count(jobs, decision.reason)
             await self._run_batch(jobs)
 
@@ -203,6 +205,7 @@ class Batcher:
         run = self._run = _Run(list(jobs), now_s, company_since_s, now_s + predicted_s)
         self._company = None
         self._idle.clear()
+        self.refuse_overdue()  # what cannot wait for the end of this run hears of it now
         try:
             fault = await self._attempt(run, jobs, images)
             if fault is not None and len(jobs) > 1:

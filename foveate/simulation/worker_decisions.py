@@ -1,6 +1,7 @@
 """The door through which the simulator calls a worker's decision code, as ``cloud_worker/batcher.py`` does."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -122,7 +123,8 @@ class WorkerDecisions:
             )
         )
         if isinstance(decision, Fire):
-            return group.jobs[: decision.size]
+            in_time = (job for job in group.jobs if job.deadline_s >= decision.due_from_s)
+            return tuple(islice(in_time, decision.size))
         return Wait(min(decision.until_s, group.jobs[0].deadline_s))
 
     def take(self, jobs: tuple[Job, ...], now_s: float) -> float:

@@ -54,10 +54,11 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """Run the ``size`` most urgent requests now."""
+    """Run the ``size`` most urgent requests now, of those that are due at ``due_from_s`` or later."""
 
     size: int
     reason: BatchReason
+    due_from_s: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ class DeadlineBatching(BatchPolicy):
     With ``n`` waiting and the next expected in ``g`` seconds, running now ends both at ``t(n) + t(1)``, waiting at
     ``g + t(n+1)``; so company is worth a wait below ``t(n) + t(1) - t(n+1)``. Where batches gain nothing that is
     never, and the batch is one. Batch sizes never run are tried, doubling, when their pessimistic time still fits.
+    Where more than a full batch waits, whatever would keep it small by being nearly late is left out (it is hopeless
+    then), as Nexus drops early (Shen et al., SOSP 2019, section 4.3): a small batch for it costs others behind it.
     Nobody waits for company once the oldest has waited ``window_s``, however many of it come one by one.
     """
 
@@ -147,6 +150,10 @@ class DeadlineBatching(BatchPolicy):
     def decide(self, view: BatchView) -> Fire | Wait:
         waiting = min(len(view.deadlines_s), view.max_batch)
         size = self._best_size(view, waiting)
+        if size < view.max_batch < len(view.deadlines_s):
+            full = self._full_without_the_late(view)
+            if full is not None:
+                return full
         if size == view.max_batch:
             return Fire(size, BatchReason.FULL)
         if size < waiting:
@@ -164,6 +171,15 @@ class DeadlineBatching(BatchPolicy):
             elif gain is not None and gain >= self.least_gain:
                 best = proven = size
         return best
+
+    def _full_without_the_late(self, view: BatchView) -> Fire | None:
+        """A full batch of those that can bear it, where it gains and so many wait."""
+        most, run_s, gain = view.max_batch, view.times.p95_s(view.max_batch), view.times.gain(view.max_batch)
+        if run_s is None or gain is None or gain < self.least_gain:
+            return None
+        due_from_s = view.now_s + run_s
+        in_time = sum(deadline_s >= due_from_s for deadline_s in view.deadlines_s)
+        return Fire(most, BatchReason.FULL, due_from_s) if in_time >= most else None
 
     def _why_not_larger(self, view: BatchView, larger: int) -> BatchReason:
         if not _fits(view, larger):

@@ -105,6 +105,21 @@ def test_a_batch_is_no_larger_than_its_most_urgent_member_can_bear() -> None:
     assert DeadlineBatching().decide(tight) == Fire(4, BatchReason.DEADLINE)
 
 
+def test_with_more_than_a_full_batch_waiting_the_nearly_late_are_left_out_and_otherwise_not() -> None:
+    late = (10.0315, 10.0390)  # a full batch takes 34 ms, 40.8 by its P95
+    crowded = view(10, GPU, deadlines_s=(*late, *(10.2,) * 8))
+    decision = DeadlineBatching().decide(crowded)
+    assert isinstance(decision, Fire)
+    assert (decision.size, decision.reason) == (8, BatchReason.FULL)
+    assert decision.due_from_s == pytest.approx(10.0408)
+    sparse = view(8, GPU, deadlines_s=(*late, *(10.2,) * 6))
+    assert DeadlineBatching().decide(sparse) == Fire(4, BatchReason.DEADLINE)
+    no_gain = view(10, CPU, deadlines_s=(*late, *(10.9,) * 8))
+    assert DeadlineBatching().decide(no_gain) == Fire(1, BatchReason.DEADLINE)
+    too_few = view(9, GPU, deadlines_s=(*late, *(10.2,) * 7))
+    assert DeadlineBatching().decide(too_few) == Fire(4, BatchReason.DEADLINE)
+
+
 def test_batch_sizes_never_run_are_tried_by_doubling() -> None:
     assert DeadlineBatching().decide(view(8, TableTimes({1: 0.02}))) == Fire(2, BatchReason.IDLE)
     assert DeadlineBatching().decide(view(8, TableTimes({1: 0.02, 2: 0.022}))) == Fire(4, BatchReason.IDLE)
@@ -152,9 +167,14 @@ def test_every_decision_is_sound(
     decision = BATCH_KINDS[kind](0.01).decide(seen)
     if isinstance(decision, Fire):
         assert 1 <= decision.size <= min(len(lefts_s), max_batch)
+        taken = [due_s for due_s in seen.deadlines_s if due_s >= decision.due_from_s][: decision.size]
+        assert len(taken) == decision.size
         if kind == "deadline" and decision.size > 1:
             run_s = known.p95_s(decision.size)
-            assert run_s is None or now_s + run_s <= seen.deadlines_s[0]
+            assert run_s is None or now_s + run_s <= taken[0]
+        if taken[0] != seen.deadlines_s[0]:
+            assert (kind, decision.size) == ("deadline", max_batch), "left out for a full batch only"
+            assert len(lefts_s) > max_batch
         return
     assert decision.until_s > now_s
     assert kind != "none"
