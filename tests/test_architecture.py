@@ -24,6 +24,7 @@ BROAD_HANDLERS = {
     "edge_agent/capture/child.py": "the last word of a reader's thread: its reason must reach the agent",
     "edge_agent/releases/loading.py": "whatever a released model raises is the reason of its refusal",
     "edge_agent/supervision.py": "whatever a camera's stage raises is its state's reason, and harms no other camera",
+    "foveate/learn/beside.py": "whatever learning raises ends it alone, and harms no camera",
     "pipeline/transport/dispatch.py": "a handler or birth that fails is counted and reported, and harms no other",
 }
 """Modules that may swallow every exception, and why."""

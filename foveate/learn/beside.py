@@ -1,6 +1,7 @@
 """Learning beside a live agent: what the service needs of it, and how accepted models get to it over the broker."""
 
 import asyncio
+import logging
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,6 +22,8 @@ from pipeline.releases.publisher import ReleasePublisher
 from pipeline.releases.signing import TrustedKeys
 from pipeline.timing import Clock, wall_time
 from pipeline.transport.base import Transport
+
+_log = logging.getLogger(__name__)
 
 
 def trusting_itself(plan: Plan) -> Plan:
@@ -82,8 +85,13 @@ class Learning:
     session: Transport
 
     async def run(self) -> None:
-        """Learn and release until cancelled."""
-        await asyncio.gather(self.session.run(), self.publisher.run(), self.service.run())
+        """Learn and release until cancelled; a fault ends the learning and nothing else."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in (self.session, self.publisher, self.service):
+                    tasks.create_task(part.run())
+        except Exception:  # noqa: BLE001 - whatever it is, the cameras have nothing to do with it
+            _log.exception("learning has broken down and is over for this run; the cameras go on")
 
 
 def learning(plan: Plan, agent: Agent, links: Links, clock: Clock, console: Console) -> Learning | None:

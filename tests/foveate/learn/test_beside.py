@@ -10,7 +10,7 @@ from rich.console import Console
 
 from edge_agent.releases.settings import ReleaseSettings
 from foveate.config.settings import for_sources, plan
-from foveate.learn.beside import CameraSubject, learning, trusting_itself
+from foveate.learn.beside import CameraSubject, Learning, learning, trusting_itself
 from foveate.learn.release import Releaser, named, release_name, signing_key
 from foveate.learn.values import LearnedModel, Outcome, Tried
 from foveate.plan import Plan
@@ -108,6 +108,29 @@ def test_a_name_is_a_topic_level_and_an_8_bit_build_is_told_by_its_version() -> 
         input_size=(64, 64),
     )
     assert named(twin, "a1", "yard", BEGAN).entry.version == "20260301-090000-int8"
+
+
+class Breaks:
+    """A part of the learning that breaks down, or one that goes on for ever."""
+
+    def __init__(self, *, breaks: bool) -> None:
+        self._breaks = breaks
+        self.ended = False
+
+    async def run(self) -> None:
+        try:
+            if self._breaks:
+                raise RuntimeError("a fault of ours")
+            await asyncio.Event().wait()
+        finally:
+            self.ended = True
+
+
+async def test_a_fault_of_learning_ends_it_and_reaches_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    parts = Breaks(breaks=False), Breaks(breaks=False), Breaks(breaks=True)
+    await Learning(parts[2], parts[0], parts[1]).run()  # type: ignore[arg-type] # all that is asked of them is to run
+    assert "learning has broken down" in caplog.text
+    assert all(part.ended for part in parts)
 
 
 def test_a_camera_tells_which_model_looks_how_well_and_how_fast(tmp_path: Path) -> None:
