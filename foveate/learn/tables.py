@@ -96,7 +96,8 @@ def show_states(console: Console, states: Mapping[str, Mapping[str, Any]], broke
     for camera, state in states.items():
         rollout = state["rollout"]
         stage = "-" if rollout is None else f"{rollout['stage']}: {rollout['reason']}"
-        last = f"{'under way; before it: ' if state['training'] else ''}{state['last'] or 'none yet'}"
+        parts = ["under way"] * state["training"] + [state["last"]] * bool(state["last"])
+        last = "; before it ".join(parts) or "none yet"
         cells = (last, state["released"] or "-", stage)
         table.add_row(Text(camera), str(state["lessons"]), *(Text(cell) for cell in cells))
     console.print(table)
