@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -24,6 +25,7 @@ from pipeline.timing import LoopClock, run_virtual
 from tests.support.detectors import VirtualRunner, grey_picture
 from tests.support.releases import Named, manifest_of
 
+T = TypeVar("T")
 FIRST, SECOND = Staged(Named("first")), Staged(Named("second"))
 
 
@@ -102,7 +104,7 @@ def test_a_look_that_hangs_is_a_fault_and_its_successor_starts_clean() -> None:
 
 def test_a_look_that_raises_after_nobody_waits_for_it_any_more_is_a_fault_all_the_same() -> None:
     class Late:
-        async def run(self, call: Callable[[], Detections]) -> Detections:
+        async def run(self, call: Callable[[], T]) -> T:
             await asyncio.sleep(0.2)
             return call()
 
