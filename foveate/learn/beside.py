@@ -59,9 +59,6 @@ class CameraSubject:
 
     def look(self) -> Look:
         camera, slot, rollout, now_s = self._camera, self._camera.slot, self._camera.rollout, self._clock.now_s()
-        agreement = camera.steer.agreement.f1
-        if agreement is None and rollout.drift is not None:
-            agreement = rollout.drift.recent_f1
         return Look(
             current=slot.current.title,
             own=not slot.current.general,
@@ -69,11 +66,21 @@ class CameraSubject:
             stage=rollout.stage,
             reason=rollout.reason,
             drifted=rollout.wants_lessons,
-            agreement=agreement,
+            agreement=self._agreement(),
             uplink_kbit_s=self._agent.uplink.bytes_per_s(camera.name) * 8 / 1000,
             look_ms=camera.board.segments(now_s)["edge"].p50_ms,
             analysed_fps=camera.board.analysed_rate.events_per_s(now_s),
         )
+
+    def _agreement(self) -> float | None:
+        """F1 of what looks now against the larger model, from whichever audits there have been."""
+        camera, rollout = self._camera, self._camera.rollout
+        if rollout.drift is not None and rollout.drift.recent_f1 is not None:
+            return rollout.drift.recent_f1
+        if camera.steer.agreement.f1 is not None:
+            return camera.steer.agreement.f1
+        compared = rollout.evidence.agreement
+        return None if compared is None else compared[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
