@@ -42,6 +42,8 @@ HEAD = "nanodet"
 LEAST_LESSONS, LEAST_OBJECTS = 20, 20
 LOOKS_AFTER = 10
 """Time that is left for blending, calibration and proof, in looks at the judged lessons: they take about eight."""
+CHOOSING_SHARE = 0.2
+"""Share of the time limit after which no further input is tried."""
 MOST_TRIED, MOST_JUDGED, PROVEN_PICTURES = 160, 100, 4
 """Lessons that an input is chosen by, that a check looks at, and that the file is proven on."""
 
@@ -185,6 +187,7 @@ def _plan(
         plan = None
     if plan is not None and plan.about == about:
         return plan
+    until_s = clock.now_s() + CHOOSING_SHARE * order.time_limit_s
     shown = learned[-1]
     candidates = sizes(
         Size(shown.picture.shape[1], shown.picture.shape[0]), base.input_size, base.entry.input.stride_px
@@ -197,7 +200,7 @@ def _plan(
         tried = prepare(thinned(learned, MOST_TRIED), order.labels, contract.input, size)
         return ordering(detect(network, contract, tried.samples.pictures, order.labels), tried, order.labels)
 
-    plan = Plan(about=about, input_px=choose(candidates, stands)[0].input_px)
+    plan = Plan(about=about, input_px=choose(candidates, stands, lambda: clock.now_s() < until_s)[0].input_px)
     file.write_bytes(msgspec.json.encode(plan))
     return plan
 

@@ -32,11 +32,11 @@ class Tried:
 
 
 def sizes(picture: Size, usual: HeightWidth, stride_px: int) -> list[HeightWidth]:
-    """Inputs worth trying, largest first: none costs more than the usual one, which is among them, or leaves more than
-    ``MOST_WASTE`` of itself empty; of those as high, the one that wastes least.
+    """Inputs worth trying: the usual one, and then largest first those that cost no more and leave no more than
+    ``MOST_WASTE`` of themselves empty; of those as high, the one that wastes least.
     """
     most = usual[0] * usual[1]
-    found = {usual}
+    found: set[HeightWidth] = set()
     for height in _steps(stride_px, most):
         wide = [
             (_empty(picture, (height, width)), width)
@@ -45,12 +45,20 @@ def sizes(picture: Size, usual: HeightWidth, stride_px: int) -> list[HeightWidth
         ]
         if wide and min(wide)[0] <= MOST_WASTE:
             found.add((height, min(wide)[1]))
-    return sorted(found, key=lambda size: (-size[0] * size[1], size))
+    return [usual, *sorted(found - {usual}, key=lambda size: (-size[0] * size[1], size))]
 
 
-def choose(candidates: Sequence[HeightWidth], stands: Callable[[HeightWidth], float]) -> list[Tried]:
-    """All inputs as they were tried, the one to take first: the cheapest of those as good as the best."""
-    tried = [Tried(size, stands(size)) for size in candidates]
+def choose(
+    candidates: Sequence[HeightWidth], stands: Callable[[HeightWidth], float], go_on: Callable[[], bool]
+) -> list[Tried]:
+    """All inputs that were tried, the one to take first: the cheapest of those as good as the best.
+
+    They are tried in order, the first one always, and the others while ``go_on`` says so.
+    """
+    tried: list[Tried] = []
+    for size in candidates:
+        if not tried or go_on():
+            tried.append(Tried(size, stands(size)))
     best = max(one.stands for one in tried)
     return sorted(tried, key=lambda one: (one.stands < best - AS_GOOD, one.pixels, -one.stands))
 

@@ -26,10 +26,17 @@ def test_every_input_suits_the_stride_and_costs_no_more_than_the_usual_one(width
 def test_the_chosen_input_is_as_good_as_the_best_and_none_as_good_is_cheaper(stands: list[float]) -> None:
     given_sizes = [(32 * (index + 1), 64) for index in range(len(stands))]
     known = dict(zip(given_sizes, stands, strict=True))
-    chosen = choose(given_sizes, known.__getitem__)[0]
+    chosen = choose(given_sizes, known.__getitem__, lambda: True)[0]
     good = [size for size, stood in known.items() if stood >= max(stands) - AS_GOOD]
     assert chosen.input_px == min(good)
     assert chosen.stands == known[chosen.input_px]
+
+
+def test_the_usual_input_is_tried_first_and_no_other_where_time_is_up() -> None:
+    found = sizes(Size(320, 100), USUAL, 32)
+    assert found[0] == USUAL
+    assert len(found) > 1
+    assert [one.input_px for one in choose(found, lambda _: 0.5, lambda: False)] == [USUAL]
 
 
 def test_inputs_are_tried_once_each() -> None:
@@ -39,7 +46,7 @@ def test_inputs_are_tried_once_each() -> None:
         asked.append(size)
         return 0.5
 
-    assert choose([(64, 64), (32, 32)], stands)[0].input_px == (32, 32)
+    assert choose([(64, 64), (32, 32)], stands, lambda: True)[0].input_px == (32, 32)
     assert asked == [(64, 64), (32, 32)]
     with pytest.raises(ValueError, match="empty"):
-        choose([], stands)
+        choose([], stands, lambda: True)
