@@ -36,8 +36,8 @@ class FitSettings:
     ends where each of the last ``patience`` was worse by more than ``alike`` than the best before.
     """
 
-    steps: int = 1000
-    batch: int = 16
+    steps: int = 2400
+    batch: int = 8
     rate: float = 4e-3
     last_rate: float = 1e-5
     warm_up: float = 0.1

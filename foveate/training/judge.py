@@ -19,12 +19,16 @@ from pipeline.detectors.preprocess import Placement
 from pipeline.geometry import Size
 
 LEAST_SCORE = 0.05
+NMS_IOU = 0.5
+"""Boxes around neighbouring peaks of one large object overlap less than those of detectors with many anchors."""
 BATCH = 16
 
 
 def output_contract(classes: int) -> OutputContract:
     """What a student's outputs mean."""
-    return OutputContract(head="centre", outputs=("score", "reach"), strides=(STRIDE_PX,), classes=classes)
+    return OutputContract(
+        head="centre", outputs=("score", "reach"), strides=(STRIDE_PX,), classes=classes, nms_iou=NMS_IOU
+    )
 
 
 def peaks(logits: Tensor) -> Tensor:

@@ -48,17 +48,13 @@ def train(
 ) -> Trained:
     """Train as ordered; what a former start of the same training has left in ``order.folder`` is gone on with.
 
-    Raises ConfigError where there is too little to learn from, ModelError where no network fits the time asked for, or
-    the file does not do what the network does.
+    Raises ConfigError where there is too little to learn from, ModelError where no network fits the time asked for.
     """
     clock, settings = clock or MonotonicClock(), settings or FitSettings()
     begun_s = clock.now_s()
     learned, judged = split_by_time(lessons)
     _check(learned, order)
-    order.folder.mkdir(parents=True, exist_ok=True)
-    hardware.use_threads(order.threads)
-    cv2.setNumThreads(1)
-    torch.manual_seed(order.seed)
+    _set_up(order)
     say(Progress(doing="choosing a network", done=0.0))
     plan = _plan(learned, order, settings, clock)
     student = _newborn(plan, order)
@@ -67,13 +63,8 @@ def train(
     fitting = Fitting(student, parts[0], parts[1], order.labels, settings, order.seed)
     fitted = fitting.run(Desk(order.folder, plan.about, clock, max(limit_s, 1.0), say))
     say(Progress(doing="calibrating and proving", done=1.0, left_s=order.time_limit_s * RESERVE))
-    figures = {
-        "lessons": float(len(learned)),
-        "judged": float(len(judged)),
-        "steps": float(fitted.steps),
-        "f1_judged": fitted.f1,
-        **calibrate(student, parts[1], order.labels),
-    }
+    counts = {"lessons": len(learned), "judged": len(judged), "steps": fitted.steps}
+    figures = {**counts, "f1_judged": fitted.f1, **calibrate(student, parts[1], order.labels)}
     path, contract = _export(student, plan, order, parts[0])
     return Trained(
         file=path,
@@ -109,6 +100,13 @@ def _check(learned: Sequence[Lesson], order: Order) -> None:
             f"None of the {len(learned)} lessons of camera {order.camera} shows the class {absent[0]!r}: collect "
             "lessons that do, or leave it out of the training."
         )
+
+
+def _set_up(order: Order) -> None:
+    order.folder.mkdir(parents=True, exist_ok=True)
+    hardware.use_threads(order.threads)
+    cv2.setNumThreads(1)
+    torch.manual_seed(order.seed)
 
 
 def _plan(learned: Sequence[Lesson], order: Order, settings: FitSettings, clock: Clock) -> Plan:

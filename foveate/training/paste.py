@@ -123,7 +123,7 @@ def _ellipse(side_px: int = 64) -> NDArray[np.float32]:
     reach = (np.abs(x) ** 3)[:, None] + (np.abs(x) ** 3)[None, :]
     share = np.clip((1.3 - reach) / 0.5, 0, 1).astype(np.float32)
     share.setflags(write=False)
-    return share
+    return np.asarray(share)
 
 
 def _size(picture: Image) -> Size:

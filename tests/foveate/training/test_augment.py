@@ -14,7 +14,7 @@ def test_a_box_stays_on_its_object(seed: int) -> None:
     picture = np.zeros((96, 128, 3), np.uint8)
     picture[40:60, 50:80] = 255
     box = np.array([[50, 40, 80, 60]], np.float32)
-    plain = AugmentSettings(contrast=0.0, brightness=0.0, colour=0.0)
+    plain = AugmentSettings(contrast=0.0, brightness=0.0, colour=0.0, sharpness=0.0)
     view, seen = augment(picture, Answers(box, np.array([0]), box), plain, np.random.default_rng(seed))
     rows, columns = np.nonzero((view > 200).all(axis=2))
     found = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
