@@ -11,6 +11,7 @@ from pathlib import Path
 import cv2
 
 from cloud_worker.announce import offline
+from cloud_worker.metrics import metrics_served
 from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
 from cloud_worker.warm_up import Prepared, RunTime, warm_up, warm_ups
@@ -36,7 +37,8 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     prepared = Prepared({name: detector.input_of for name, detector in detectors.items()}, run_times)
     transport = MqttTransport(broker, will=offline(settings.worker))
     service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
-    with _stopped_by_signals(service):
+    figures = metrics_served(service.worker_state, settings.metrics_host, settings.metrics_port)
+    with _stopped_by_signals(service), figures:
         names = ", ".join(detectors)
         logger.info("worker %s serves %s, inference threads: %d", settings.worker, names, settings.threads)
         await service.run()

@@ -70,6 +70,8 @@ class WorkerSettings:
     stop_limit_s: float = 4.0
     threads: int = 1
     providers: tuple[str, ...] = ("cpu",)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
 
     def __post_init__(self) -> None:
         if not self.models:

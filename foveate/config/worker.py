@@ -4,7 +4,7 @@ from typing import Literal
 
 from cloud_worker.settings import ServedModel, WorkerSettings
 from edge_agent.settings import UplinkSettings
-from foveate.config.fields import InputSize, Keys, Level, key, one_of
+from foveate.config.fields import InputSize, IpAddress, Keys, Level, key, one_of
 from pipeline.detectors.execution import PROVIDERS
 from pipeline.policies.admission import ADMISSION_KINDS
 from pipeline.policies.batch import BATCH_KINDS
@@ -73,6 +73,8 @@ class WorkerKeys(Keys):
     threads: int | None = key(
         None, "Inference threads; where left out 1, or for `foveate worker` all CPUs that it may use", ge=1, le=256
     )
+    metrics_host: IpAddress = key(_WORKER.metrics_host, "IP address on which figures for Prometheus are served")
+    metrics_port: int | None = key(_WORKER.metrics_port, "Port for them, as /metrics; null for none", ge=1, le=65_535)
     providers: tuple[one_of(PROVIDERS), ...] = key(  # type: ignore[valid-type] # the same
         _WORKER.providers,
         "What the models run on, best first; with `cpu` among them, it may stand in for one that cannot be used",

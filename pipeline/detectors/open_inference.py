@@ -48,7 +48,7 @@ class OpenInferenceSession:
     One connection, kept open, for one thread at a time. Every call ends within ``timeout_s`` per piece of the reply.
     """
 
-    def __init__(self, url: str, timeout_s: float = 5.0) -> None:
+    def __init__(self, url: str, timeout_s: float = 8.0) -> None:
         """``url`` is that of the model: http://host:8000/v2/models/NAME, with /versions/VERSION to stay at one.
 
         Raises ModelError.

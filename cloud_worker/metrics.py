@@ -1,0 +1,119 @@
+"""A worker's figures for Prometheus, on a port of their own."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from pipeline.errors import ConfigError
+from pipeline.wire.messages import WorkerState
+
+ANSWER_WITHIN_S = 2.0
+"""A scrape that the event loop does not serve within this fails, which says as much."""
+
+
+class WorkerCollector(Collector):
+    """Turns a state, as announced, into metrics; what is not known yet is left out."""
+
+    def __init__(self, state: Callable[[], WorkerState]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        state = self._state()
+        yield _requests(state)
+        yield _gauge("queue_length", "Requests that wait now.", state.queue_length)
+        yield _gauge("queue_capacity", "Requests that may wait.", state.queue_capacity)
+        if state.infer_ms_p95 is not None:
+            yield _gauge("infer_p95_seconds", "P95 of the newest kind of run of the model.", state.infer_ms_p95 / 1e3)
+        if state.queue is not None:
+            yield _gauge("queue_arrivals_per_second", "Arrivals over the last half minute.", state.queue.arrivals_per_s)
+            yield _gauge("queue_mean_length", "Mean length over the last half minute.", state.queue.mean_length)
+            if state.queue.wait_ms is not None:
+                yield _gauge("queue_wait_seconds", "Mean wait over the last half minute.", state.queue.wait_ms / 1e3)
+        yield from _batches(state)
+        yield from _reuse(state)
+
+
+@contextmanager
+def metrics_served(state: Callable[[], WorkerState], host: str, port: int | None) -> Iterator[None]:
+    """Serve ``/metrics`` while the block runs; without a port, nothing. To be entered on the event loop.
+
+    ``state`` is called on the loop, although scrapes come on a thread. Raises ConfigError where the port is taken.
+    """
+    if port is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    async def on_loop() -> WorkerState:
+        return state()
+
+    registry = CollectorRegistry()
+    collector = WorkerCollector(lambda: asyncio.run_coroutine_threadsafe(on_loop(), loop).result(ANSWER_WITHIN_S))
+    registry.register(ProcessCollector(registry=None))
+    try:
+        server, _thread = start_http_server(port, host, registry)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"worker: metrics cannot be served on {host}:{port} ({reason}); take another port") from error
+    registry.register(collector)
+    try:
+        yield
+    finally:
+        threading.Thread(target=_close, args=(server,), name="metrics", daemon=True).start()  # it waits for the server
+
+
+def _close(server: WSGIServer) -> None:
+    server.shutdown()
+    server.server_close()
+
+
+def _requests(state: WorkerState) -> Metric:
+    metric = CounterMetricFamily("foveate_worker_requests", "Requests by outcome.", labels=["outcome"])
+    metric.add_metric(["answered"], state.served)
+    for refusal, count in state.refused.items():
+        metric.add_metric([refusal], count)
+    return metric
+
+
+def _batches(state: WorkerState) -> Iterator[Metric]:
+    if state.batches is None:
+        return
+    sizes = CounterMetricFamily("foveate_worker_batches", "Batches that were run, by size.", labels=["size"])
+    for size, count in state.batches.sizes.items():
+        sizes.add_metric([size], count)
+    yield sizes
+    reasons = CounterMetricFamily("foveate_worker_batch_closes", "What closed batches.", labels=["reason"])
+    for reason, count in state.batches.reasons.items():
+        reasons.add_metric([reason], count)
+    yield reasons
+    if state.batches.padded_share is not None:
+        yield _gauge("padded_share", "Share of the model's input that was padding.", state.batches.padded_share)
+
+
+def _reuse(state: WorkerState) -> Iterator[Metric]:
+    if state.reuse is None:
+        return
+    reused = CounterMetricFamily(
+        "foveate_worker_reused_answers", "Answers that cost no run: joined one, or from the cache.", labels=["source"]
+    )
+    reused.add_metric(["joined"], state.reuse.joined)
+    reused.add_metric(["cache"], state.reuse.hits)
+    yield reused
+    yield _gauge("cache_bytes", "What the kept answers hold.", state.reuse.held_bytes)
+    if state.reuse.hit_ratio is not None:
+        yield _gauge("cache_hit_ratio", "Share h of the answers that came from the cache.", state.reuse.hit_ratio)
+    if state.reuse.mean_ms is not None:
+        yield _gauge(
+            "answer_mean_seconds", "h * mean time of a hit + (1 - h) * mean time of a miss.", state.reuse.mean_ms / 1e3
+        )
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"foveate_worker_{name}", text, value=value)
