@@ -23,7 +23,7 @@ class DriftSettings:
 
     fall_margin: float = 0.15
     behind_margin: float = 0.05
-    audits_per_false_alarm: float = 20_000.0
+    audits_per_false_alarm: float = 100_000.0
 
     @property
     def alpha(self) -> float:
