@@ -202,6 +202,7 @@ class Analysis:
             least_score=seen.places.least_published_score,
             audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
             most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=settings.offload.tail_deviations),
+            own_model=not context.slot.current.general,
         )
 
     def _since_full_frame_s(self, scene_s: float) -> float:
