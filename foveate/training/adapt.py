@@ -127,7 +127,7 @@ def _tune(subject: _Subject, order: Order, settings: TuneSettings, desk: Desk, b
         "tuned_share": blended.share,
         "stands_general": stood,
         "stands": blended.stands,
-        **calibrate(network, subject.contract, subject.judged, subject.labels),
+        **calibrate(network, subject.contract, subject.learned.thinned(MOST_JUDGED), subject.judged, subject.labels),
     }
 
 

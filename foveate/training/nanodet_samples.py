@@ -32,6 +32,12 @@ class Scored:
     def __len__(self) -> int:
         return len(self.samples)
 
+    def thinned(self, most: int) -> "Scored":
+        """All, or where they are more than ``most`` so many, evenly spread."""
+        chosen = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(int)).tolist()
+        answers = tuple(self.samples.answers[index] for index in chosen)
+        return Scored(Samples(self.samples.pictures[chosen], answers), tuple(self.scores[index] for index in chosen))
+
 
 def prepare(lessons: Sequence[Lesson], labels: Sequence[str], contract: InputContract, input_px: HeightWidth) -> Scored:
     """Lessons at (height, width), pictures uint8 in the contract's colours; objects of other labels are left out."""
@@ -50,6 +56,12 @@ def prepare(lessons: Sequence[Lesson], labels: Sequence[str], contract: InputCon
         answers.append(Answers(into_input(wanted.xyxy, placement), class_id, into_input(lesson.ignored, placement)))
         scores.append(wanted.score.astype(np.float32))
     return Scored(Samples(pictures, tuple(answers)), tuple(scores))
+
+
+def joined(one: Scored, other: Scored) -> Scored:
+    """The samples of both, at one input, in this order."""
+    pictures = np.concatenate([one.samples.pictures, other.samples.pictures])
+    return Scored(Samples(pictures, one.samples.answers + other.samples.answers), one.scores + other.scores)
 
 
 def thinned(lessons: Sequence[Lesson], most: int) -> list[Lesson]:
