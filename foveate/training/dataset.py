@@ -18,8 +18,10 @@ MOST_PICTURE_BYTES = 512 * 1024 * 1024
 JUDGED_SHARE = 0.15
 LEAST_RECURRENCE = 0.05
 """Doubt that recurs at one place in at least this share of the lessons belongs to the scene,"""
-MOST_KNOWN_THERE = 0.2
-"""unless an object is known there at least this often, as a share of the doubts."""
+MOST_KNOWN_THERE = 1.0
+"""unless an object is known there at least this often, as a share of the doubts: what stays is mostly known, and who
+passes is seldom at one place.
+"""
 SAME_IOU = 0.5
 MOST_COMPARED = 400
 """Pictures that places are compared with."""
@@ -74,8 +76,8 @@ def prepare(lessons: Sequence[Lesson], labels: Sequence[str], input_px: HeightWi
 
 
 def settled(answers: Sequence[Answers]) -> tuple[Answers, ...]:
-    """The same without the ignored regions that come back at one place again and again, where hardly ever an object is
-    known: what the larger model doubts there is a part of the scene, and would never be learned to be background.
+    """The same without the ignored regions that come back at one place again and again, where an object is known
+    less often: what the larger model doubts there is a part of the scene, and would never be learned to be background.
     """
     chosen = np.unique(np.linspace(0, max(len(answers) - 1, 0), MOST_COMPARED).astype(int))[: len(answers)]
     doubted = _Places([answers[index].ignored for index in chosen])

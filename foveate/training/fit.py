@@ -36,7 +36,7 @@ class FitSettings:
     ends where each of the last ``patience`` was worse by more than ``alike`` than the best before.
     """
 
-    steps: int = 2400
+    steps: int = 3000
     batch: int = 8
     rate: float = 4e-3
     last_rate: float = 1e-5

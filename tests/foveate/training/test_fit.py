@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foveate.training import fit
 from foveate.training.dataset import Samples, prepare
 from foveate.training.fit import CHECKPOINT, Desk, FitSettings, Fitting, load, rate, save
 from foveate.training.network import Student, StudentShape
@@ -100,11 +101,18 @@ def test_training_ends_when_its_time_is_up_and_says_how_long_it_takes(tmp_path: 
     assert all(progress.left_s is not None and progress.left_s <= 20 for progress in said)
 
 
-def test_training_stops_early_where_nothing_gets_better(tmp_path: Path) -> None:
-    # Nothing is known in the judged pictures and nothing is ever found: the agreement never rises.
-    empty = prepare(scene(3, empty_share=1.0), LABELS, (48, 64))
-    started, _ = fitting(replace(SHORT, steps=60, checks=30, patience=2), judged=empty)
-    assert started.run(desk(tmp_path)).steps < 60
+def test_training_stops_early_where_it_gets_worse_and_keeps_what_was_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreements = iter([0.5, 0.9, 0.897, 0.7, 0.6, 0.5])
+    monkeypatch.setattr(fit, "agreement", lambda *_: next(agreements))
+    settings = replace(SHORT, steps=40, checks=10, patience=2)
+    started, student = fitting(settings)
+    fitted = started.run(desk(tmp_path))
+    assert (fitted.steps, fitted.f1) == (30, 0.9)  # five checks from the middle on: two worse ones end it
+    best = load(tmp_path / CHECKPOINT)
+    assert best is not None
+    assert weights(student) == [float(value.double().sum()) for value in best["best"].values()]
 
 
 def test_a_seed_gives_the_same_student_and_another_seed_another(tmp_path: Path) -> None:
