@@ -45,8 +45,8 @@ class NearDuplicateSettings:
     same; where over ``most_disagreement`` of that contradicts, ``most_bits`` is halved, and at last nothing is spared.
     """
 
-    most_bits: int = 6
-    ttl_s: float = 1.0
+    most_bits: int = 2
+    ttl_s: float = 0.3
     bypass_share: float = 0.05
     most_disagreement: float = 0.02
     audits: int = 200

@@ -19,6 +19,9 @@ from pipeline.policies.near_duplicate import (
 )
 
 
+LAX = NearDuplicateSettings(most_bits=6, ttl_s=1.0)
+
+
 def scene(seed: int, width: int = 60, height: int = 120) -> Image:
     """A smooth random picture."""
     coarse = np.random.default_rng(seed).integers(0, 256, (6, 4, 3), dtype=np.uint8)
@@ -46,13 +49,13 @@ def test_noise_light_and_size_hardly_change_the_hash_and_another_picture_does() 
 def test_a_picture_without_structure_has_no_hash_and_is_always_asked_about() -> None:
     flat: Image = np.full((50, 50, 3), 90, np.uint8)
     assert difference_hash(flat) is None
-    kept: NearDuplicates[str] = NearDuplicates()
+    kept: NearDuplicates[str] = NearDuplicates(LAX)
     kept.answered("t", "1", None, "seen", now_s=0.0)
     assert kept.decide("t", "1", None, draw=0.9, now_s=0.1) == Ask(AskReason.UNKNOWN)
 
 
 def test_a_track_that_looks_the_same_is_spared_for_a_while() -> None:
-    kept: NearDuplicates[str] = NearDuplicates()
+    kept: NearDuplicates[str] = NearDuplicates(LAX)
     assert kept.decide("t", "1", 0b1111, draw=0.9, now_s=0.0) == Ask(AskReason.UNKNOWN)
     kept.answered("t", "1", 0b1111, "person", now_s=0.0)
     assert kept.decide("t", "1", 0b1100, draw=0.9, now_s=0.5) == Reuse("person", 2, 0.5)
@@ -70,7 +73,7 @@ def test_changes_that_are_each_small_do_not_add_up_unseen() -> None:
 
 
 def test_a_new_version_of_the_model_starts_afresh() -> None:
-    kept: NearDuplicates[str] = NearDuplicates()
+    kept: NearDuplicates[str] = NearDuplicates(LAX)
     kept.answered("t", "1", 0, "person", now_s=0.0)
     for _ in range(4):
         kept.audited("1", agrees=False)
@@ -82,14 +85,14 @@ def test_a_new_version_of_the_model_starts_afresh() -> None:
 
 
 def test_one_in_twenty_is_asked_all_the_same_and_says_what_was_expected() -> None:
-    kept: NearDuplicates[str] = NearDuplicates()
+    kept: NearDuplicates[str] = NearDuplicates(LAX)
     kept.answered("t", "1", 0, "person", now_s=0.0)
     assert kept.decide("t", "1", 0, draw=0.049, now_s=0.1) == Ask(AskReason.AUDIT, "person")
     assert isinstance(kept.decide("t", "1", 0, draw=0.05, now_s=0.1), Reuse)
 
 
 def test_one_contradiction_may_be_chance_and_more_than_two_in_a_hundred_halve_what_may_differ() -> None:
-    kept: NearDuplicates[str] = NearDuplicates()
+    kept: NearDuplicates[str] = NearDuplicates(LAX)
     kept.decide("t", "1", 0, draw=0.9, now_s=0.0)
     kept.audited("1", agrees=False)
     assert kept.most_bits == 6
@@ -106,7 +109,7 @@ def test_one_contradiction_may_be_chance_and_more_than_two_in_a_hundred_halve_wh
 def test_the_audit_finds_how_alike_is_alike_enough(wrong_above_bits: int, settles_at: set[int]) -> None:
     """Kept answers are wrong where more bits differ than ``wrong_above_bits``; differences are uniform in 0 to 8."""
     chance = random.Random(5)
-    kept: NearDuplicates[str] = NearDuplicates()
+    kept: NearDuplicates[str] = NearDuplicates(LAX)
     wrong = 0
     for step in range(20_000):
         kept.answered("t", "1", 0, "x", now_s=float(step))
