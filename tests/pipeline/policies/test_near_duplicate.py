@@ -18,7 +18,6 @@ from pipeline.policies.near_duplicate import (
     difference_hash,
 )
 
-
 LAX = NearDuplicateSettings(most_bits=6, ttl_s=1.0)
 
 
