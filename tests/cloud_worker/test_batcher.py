@@ -15,7 +15,7 @@ from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.admission import AdmissionBounds, AdmissionPolicy, CapacityAdmission, DeadlineAdmission
-from pipeline.policies.batch import BatchPolicy, FixedWindow, NoBatching
+from pipeline.policies.batch import BatchPolicy, DeadlineBatching, FixedWindow, NoBatching
 from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.timing import LoopClock, run_virtual
 from pipeline.wire.messages import Refusal
@@ -26,10 +26,13 @@ STOPPING = Refused(Refusal.STOPPING, "the worker is stopping")
 
 
 class SlowModels:
-    """Every run takes 100 ms of virtual time."""
+    """Every run takes 100 ms of virtual time, and ``each_s`` for each further picture."""
+
+    def __init__(self, each_s: float = 0.0) -> None:
+        self._each_s = each_s
 
     async def detect(self, model: str, images: Sequence[Image], min_score: float) -> list[Detections] | str:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1 + self._each_s * (len(images) - 1))
         return [Detections.none()] * len(images)
 
 
@@ -42,13 +45,14 @@ class Stand:
         max_batch: int = 1,
         scheduling: str = "edf_weighted",
         admission: AdmissionPolicy | None = None,
+        models: SlowModels | None = None,
     ) -> None:
         self.outcomes: list[tuple[int, Outcome, Durations]] = []
         self.queue = RequestQueue(SCHEDULING_KINDS[scheduling]())
         policies = Policies(
             admission or DeadlineAdmission(), AdmissionBounds(8, 10**9), batch or NoBatching(), max_batch
         )
-        self.batcher = Batcher(policies, self.queue, SlowModels(), LoopClock(), self._deliver)
+        self.batcher = Batcher(policies, self.queue, models or SlowModels(), LoopClock(), self._deliver)
         self.task = asyncio.create_task(self.batcher.run())
 
     def _deliver(self, job: Job, outcome: Outcome, spent: Durations) -> None:
@@ -188,6 +192,30 @@ def test_the_wait_for_company_begins_anew_when_those_who_waited_have_left() -> N
         assert gone.refusal is Refusal.EXPIRED
         assert (seq, type(answer)) == (2, Answered)
         assert spent.batch_wait_ms == pytest.approx(500, abs=1)  # of the window's second one half went into decoding
+        stand.task.cancel()
+
+    run_virtual(scene())
+
+
+def test_whoever_is_left_out_of_a_full_batch_hears_of_it_when_that_begins() -> None:
+    async def scene() -> None:
+        stand = Stand(DeadlineBatching(), max_batch=2, models=SlowModels(each_s=0.05))
+        for seq in (0, 1, 2):  # one alone, then two together: both times are known
+            assert stand.submit(seq, budget_s=9.0) is None
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        assert [outcome.batch_size for _, outcome, _ in stand.outcomes if isinstance(outcome, Answered)] == [1, 2, 2]
+        assert stand.submit(3, budget_s=9.0) is None
+        await asyncio.sleep(0.05)
+        assert stand.submit(4, budget_s=0.05 + 0.12) is None  # enough to run alone, too little to run with another
+        for seq in (5, 6):
+            assert stand.submit(seq, budget_s=9.0) is None
+        await asyncio.sleep(0.051)
+        assert [seq for seq, _, _ in stand.outcomes[3:]] == [3, 4]
+        assert isinstance(stand.outcomes[4][1], Refused)
+        assert stand.outcomes[4][1].refusal is Refusal.EXPIRED
+        await asyncio.sleep(0.2)
+        assert [seq for seq, outcome, _ in stand.outcomes[5:] if isinstance(outcome, Answered)] == [5, 6]
         stand.task.cancel()
 
     run_virtual(scene())

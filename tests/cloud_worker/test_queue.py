@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cloud_worker.jobs import Job, ReplyAddress
 from cloud_worker.queue import Prospect, RequestQueue
 from pipeline.geometry import Size
+from pipeline.policies.admission import AdmissionBounds
 from pipeline.policies.schedule import Service
 from tests.support.workers import make_request
 
@@ -178,3 +179,40 @@ def test_every_job_leaves_exactly_once_whatever_the_order_of_events(steps: list[
     left += [each.request.seq for each in queue.remove_where(lambda _each: True, 0.0)]
     assert sorted(left) == added
     assert (len(queue), queue.held_bytes, queue.earliest_deadline_s) == (0, 0, None)
+
+
+def test_whoever_takes_the_place_of_another_has_its_picture_and_its_own_deadline() -> None:
+    queue = RequestQueue()
+    lax, between, urgent = job(1, 3.0), job(2, 2.0), job(3, 1.0)
+    for each in (lax, between):
+        queue.add(each)
+    decode_all(queue)
+    queue.replace(lax, urgent, now_s=0.5)
+    assert not queue.holds(lax)
+    assert queue.next_encoded() is None, "its picture is decoded already"
+    group = queue.ready_group()
+    assert group is not None
+    assert group.jobs == (urgent, between)
+    assert queue.held_bytes == urgent.held_bytes + between.held_bytes
+
+
+def test_whoever_takes_the_place_of_one_that_is_being_decoded_is_decoded_itself() -> None:
+    queue = RequestQueue()
+    old, new = job(1, 3.0), job(2, 1.0)
+    queue.add(old)
+    assert queue.next_encoded() is old
+    queue.replace(old, new, now_s=0.5)
+    assert not queue.decoded(old, PICTURE)
+    assert queue.next_encoded() is new
+    assert queue.decoded(new, PICTURE)
+
+
+def test_a_full_queue_names_who_gives_way_by_agent() -> None:
+    queue = RequestQueue()
+    held = [job(seq, 1.0 + seq) for seq in range(3)]
+    for each in held:
+        queue.add(each)
+    other = Job(make_request(9, agent="a2"), memoryview(b""), Size(64, 64), ReplyAddress("t", b"c"), 0.0, 1.0)
+    assert queue.room_for(other, AdmissionBounds(3, 10**9)) == [held[2]]
+    assert queue.room_for(job(9), AdmissionBounds(3, 10**9)) == []
+    assert queue.room_for(other, AdmissionBounds(4, 10**9)) == []
