@@ -66,9 +66,8 @@ def targets(answers: Answers, classes: int, input_px: HeightWidth) -> Targets:
         box, class_id = answers.xyxy[index], answers.class_id[index]
         column, row = (middle[index] // STRIDE_PX).astype(int)
         spread_x, spread_y = np.maximum((box[2:] - box[:2]) * EXTENT, LEAST_SPREAD_PX)
-        bump = np.exp(-((y - y[row]) ** 2) / (2 * spread_y**2))[:, None] * np.exp(
-            -((x - x[column]) ** 2) / (2 * spread_x**2)
-        )
+        bump = np.outer(_bell(y - y[row], spread_y), _bell(x - x[column], spread_x))
+        counted[class_id, row, column] = 1  # a box smaller than a cell covers the middle of none
         near = bump >= NEGLIGIBLE
         heat[class_id] = np.maximum(heat[class_id], np.where(near, bump, 0))
         sides = np.broadcast_arrays(x - box[0], (y - box[1])[:, None], box[2] - x, (box[3] - y)[:, None])
