@@ -79,7 +79,7 @@ class LessonStore:
         with self._lock:
             marks = self._known()
             mark = mark_of(lesson, self._name(lesson, marks))
-            same = too_same(mark, self._lately)
+            same = too_same(mark, self._lately, len(marks))
             if same:
                 self.counters["too_same"] += 1
                 return Added(kept=False, reason=same)

@@ -14,6 +14,10 @@ model is not equally sure each time.
 """
 SAME_LEVELS = 6.0
 """Mean difference of two thumbnails, in grey levels, below which they look the same."""
+MANY = 1000
+"""Of fewer lessons than these the same is kept sooner again: a camera that has just begun is to have something to learn
+from, and to be judged by.
+"""
 EMPTY_WEIGHT = 1.0
 FULL_WEIGHT = 3.0
 """The shares of conditions without and with objects."""
@@ -27,16 +31,16 @@ class Eviction:
     reason: str
 
 
-def too_same(mark: Mark, kept: Iterable[Mark]) -> str:
-    """Why a lesson would add nothing to those kept lately; empty where it does.
+def too_same(mark: Mark, kept: Iterable[Mark], count: int = MANY) -> str:
+    """Why a lesson would add nothing to those kept lately, out of ``count``; empty where it does.
 
     The same objects at the same places, or none, in a picture that looks the same, add nothing for a while.
     """
-    objects = _layout(mark)
+    objects, patience = _layout(mark), min(1.0, count / MANY) ** 2
     for other in kept:
         since_s = abs(mark.taken_at_s - other.taken_at_s)
         if (
-            since_s < (SAME_S if objects else SAME_EMPTY_S)
+            since_s < (SAME_S if objects else SAME_EMPTY_S) * patience
             and objects == _layout(other)
             and _levels_apart(mark.look, other.look) <= SAME_LEVELS
         ):

@@ -16,6 +16,7 @@ from edge_agent.lessons.lesson import Conditions, Lesson
 from edge_agent.lessons.store import INDEX, SAVE_EVERY, LessonStore, PrivacyError
 from pipeline.detections import Detections, Source
 from pipeline.geometry import Size
+from pipeline.policies import lesson_quota
 from pipeline.policies.lesson_marks import Content, Light
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -90,7 +91,8 @@ def test_two_lessons_of_one_moment_are_both_kept(tmp_path: Path) -> None:
     assert len(store) == len(files(tmp_path)) == 2
 
 
-def test_what_is_the_same_is_not_kept_again_and_the_reason_is_said(tmp_path: Path) -> None:
+def test_what_is_the_same_is_not_kept_again_and_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lesson_quota, "MANY", 1)
     store = LessonStore(tmp_path)
     store.add(lesson(1))
     made = store.add(replace(lesson(1), taken_at=lesson(1).taken_at + timedelta(seconds=1)))
@@ -98,7 +100,8 @@ def test_what_is_the_same_is_not_kept_again_and_the_reason_is_said(tmp_path: Pat
     assert store.counters == {"kept": 1, "too_same": 1}
 
 
-def test_a_new_start_still_knows_what_was_kept_lately(tmp_path: Path) -> None:
+def test_a_new_start_still_knows_what_was_kept_lately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lesson_quota, "MANY", 1)
     LessonStore(tmp_path).add(lesson(1))
     again = replace(lesson(1), taken_at=lesson(1).taken_at + timedelta(seconds=1))
     assert not LessonStore(tmp_path).add(again).kept

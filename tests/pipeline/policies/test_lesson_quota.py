@@ -115,6 +115,13 @@ def test_the_same_objects_at_the_same_places_are_not_kept_again_for_a_while() ->
     assert too_same(replace(first, taken_at_s=1.0, spots=(Spot("dog", 3, 3, -2),)), [first]) == ""
 
 
+def test_of_few_lessons_the_same_is_kept_sooner_again() -> None:
+    first = mark(0)
+    later = replace(first, taken_at_s=1.0)
+    assert too_same(later, [first], count=100) == ""
+    assert "the same objects" in too_same(later, [first], count=900)
+
+
 def test_an_empty_scene_is_kept_again_once_it_looks_different_or_time_has_passed() -> None:
     first = mark(0, EMPTY, ())
     later = replace(first, taken_at_s=SAME_EMPTY_S - 1)
