@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,47 +14,78 @@ from cloud_worker.announce import offline
 from cloud_worker.metrics import metrics_served
 from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
-from cloud_worker.warm_up import Prepared, RunTime, warm_up, warm_ups
+from cloud_worker.threads import ThreadRunner
+from cloud_worker.warm_up import Prepared, warm_up, warm_ups
+from pipeline.detectors.base import Detector
 from pipeline.detectors.execution import Execution
 from pipeline.detectors.loading import load_detector, load_remote
 from pipeline.detectors.onnx import OnnxDetector
 from pipeline.timing import MonotonicClock
+from pipeline.transport.base import Transport
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
+
+Loaded = tuple[Mapping[str, Detector], Prepared]
+"""Detectors by name, and what is known of them."""
 
 logger = logging.getLogger(__name__)
 
 
 async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path | None = None) -> None:
-    """Load and warm up the models, connect, and serve until SIGTERM or SIGINT; a second signal cancels at once.
+    """Load and warm up the first model, connect, and serve until SIGTERM or SIGINT; a second signal cancels at once.
 
-    Raises ModelError before anything is announced, ConfigError on names that cannot be part of a topic. A broker that
-    cannot be reached is waited for.
+    Further models are loaded while the first is served, and each is announced when it is ready. Raises ModelError,
+    where the first model is at fault before anything is announced, and ConfigError on names that cannot be part of a
+    topic. A broker that cannot be reached is waited for.
     """
     cv2.setNumThreads(settings.threads)
     runners = Runners()
-    detectors, run_times = await runners.model.run(partial(_load, settings, models_dir))
-    prepared = Prepared({name: detector.input_of for name, detector in detectors.items()}, run_times)
+    first, *rest = settings.models
+    detectors, prepared = await runners.model.run(partial(_load, first, settings, models_dir))
     transport = MqttTransport(broker, will=offline(settings.worker))
     service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
     figures = metrics_served(service.worker_state, settings.metrics_host, settings.metrics_port)
+    load_rest = [partial(_load, model, settings, models_dir) for model in rest]
     with _stopped_by_signals(service), figures:
-        names = ", ".join(detectors)
-        logger.info("worker %s serves %s, inference threads: %d", settings.worker, names, settings.threads)
-        await service.run()
+        logger.info(
+            "worker %s serves %s, inference threads: %d",
+            settings.worker,
+            ", ".join(model.name for model in settings.models),
+            settings.threads,
+        )
+        await service.run(serve_as_they_come(service, load_rest, lambda: MqttTransport(broker)))
     logger.info("worker %s stopped: %s", settings.worker, service.statistics())
 
 
-def _load(settings: WorkerSettings, models_dir: Path | None) -> tuple[dict[str, OnnxDetector], list[RunTime]]:
-    """The detectors by name, each run at every batch size, and how long that took. Blocks."""
-    detectors, times = {}, []
+async def serve_as_they_come(
+    service: WorkerService, loads: Sequence[Callable[[], Loaded]], new_session: Callable[[], Transport]
+) -> None:
+    """Load models one after another, in a thread of their own, and serve each as soon as it is ready; until cancelled.
+
+    Each has a session of its own, because a session's subscriptions are made before it runs. It carries requests alone.
+    """
+    loader = ThreadRunner("loader")
+    try:
+        async with asyncio.TaskGroup() as sessions:
+            for load in loads:
+                detectors, prepared = await loader.run(load)
+                session = new_session()
+                service.add(detectors, prepared)
+                for name in detectors:
+                    service.listen(session, name)
+                    logger.info("model %s is ready and served", name)
+                sessions.create_task(session.run())
+    finally:
+        loader.close()
+
+
+def _load(model: ServedModel, settings: WorkerSettings, models_dir: Path | None) -> Loaded:
+    """A detector by its name, run at every batch size, and what that told. Blocks."""
     most = 1 if settings.batch == "none" else settings.max_batch
-    for model in settings.models:
-        detector = _open(model, settings, models_dir)
-        plan = warm_ups(model.input_size or detector.entry.input.largest_px, most, native=model.input_size is None)
-        times += warm_up(detector, plan, MonotonicClock())
-        detectors[model.name] = detector
-    return detectors, times
+    detector = _open(model, settings, models_dir)
+    plan = warm_ups(model.input_size or detector.entry.input.largest_px, most, native=model.input_size is None)
+    times = warm_up(detector, plan, MonotonicClock())
+    return {model.name: detector}, Prepared({model.name: detector.input_of}, times)
 
 
 def _open(model: ServedModel, settings: WorkerSettings, models_dir: Path | None) -> OnnxDetector:

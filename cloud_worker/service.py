@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cloud_worker.announce import Announcer
 from cloud_worker.answers import Answers, Reuse
 from cloud_worker.batcher import Batcher, Policies
 from cloud_worker.decoder import Decoder
-from cloud_worker.figures import WorkerStatistics, announced_model, contract_of, queue_figures
+from cloud_worker.figures import WorkerStatistics, queue_figures
 from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
 from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.model_runner import ModelRunner
@@ -20,6 +21,7 @@ from cloud_worker.outcomes import Answered, Outcome, Refused
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations, ReplyWriter, Sealed
 from cloud_worker.settings import WorkerSettings
+from cloud_worker.shelf import Shelf
 from cloud_worker.threads import BlockingRunner, ThreadRunner
 from cloud_worker.warm_up import Prepared
 from pipeline.detectors.base import Detector
@@ -66,22 +68,18 @@ class WorkerService:
         prepared: Prepared | None = None,
     ) -> None:
         self._settings = settings
-        self._detectors = detectors
         self._transport = transport
         self._clock = clock
         self._runners = runners or Runners()
-        self._filters = [topics.request_share(settings.group, settings.tier, name) for name in detectors]
-        prepared = prepared or Prepared()
-        self._served = {name: prepared.input_of.get(name, UNKNOWN_INPUT.of) for name in detectors}
-        self._models = [announced_model(name, detector) for name, detector in detectors.items()]
-        self._writer = ReplyWriter(settings.worker, {name: detector.version for name, detector in detectors.items()})
+        self._shelf = Shelf(settings)
+        self._writer = ReplyWriter(settings.worker, self._shelf.versions)
         self._seen = SeenRequests(settings.duplicate_window_s)
         self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
         self._outbox = Outbox(transport)
-        models = ModelRunner(detectors, self._runners.model)
+        models = ModelRunner(self._shelf.detectors, self._runners.model)
         self._answers = Answers(self._reuse(), self._queue, self._enqueue, clock, self._deliver)
         self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._answers.settle)
-        self._batcher.warmed(prepared.run_times)
+        self.add(detectors, prepared or Prepared())
         self._decoder = Decoder(
             self._queue, self._runners.decode, self._batcher.wake, self._spoilt, self._batcher.refuse_overdue
         )
@@ -94,22 +92,32 @@ class WorkerService:
         self._refused: Counter[str] = Counter()
         self._ignored: Counter[str] = Counter()
 
+    def add(self, detectors: Mapping[str, Detector], prepared: Prepared) -> None:
+        """Serve further models, which the settings name; they are announced within a second.
+
+        While the worker runs, ``listen`` on a session of their own brings their requests.
+        """
+        for name, detector in detectors.items():
+            self._shelf.put(name, detector, prepared.input_of.get(name, UNKNOWN_INPUT.of))
+        self._batcher.warmed(prepared.run_times)
+
+    def listen(self, session: Transport, model: str) -> None:
+        """Take requests for a model from a session that does not run yet."""
+        session.subscribe(topics.request_share(self._settings.group, self._settings.tier, model), self._on_message)
+
     def _reuse(self) -> Reuse:
-        settings, detectors = self._settings, self._detectors
-        return Reuse(
-            {model.name: contract_of(model, detectors[model.name], settings.most_padding) for model in settings.models},
-            settings.queue_capacity if settings.coalesce else 0,
-            ResultCache(settings.cache_ttl_s, settings.cache_bytes),
-        )
+        settings = self._settings
+        followers = settings.queue_capacity if settings.coalesce else 0
+        return Reuse(self._shelf.contracts, followers, ResultCache(settings.cache_ttl_s, settings.cache_bytes))
 
     def worker_state(self) -> WorkerState:
         """The state as announced; the announcer adds the heartbeat."""
-        p95_s = {name: p95 for name in self._detectors if (p95 := self._batcher.infer_p95_s(name)) is not None}
+        p95_s = {name: p95 for name in self._shelf.detectors if (p95 := self._batcher.infer_p95_s(name)) is not None}
         return WorkerState(
             worker=self._settings.worker,
             online=not self._stop.is_set(),
             tier=self._settings.tier,
-            models=self._models,
+            models=self._shelf.announced,
             queue_length=len(self._queue),
             queue_capacity=self._settings.queue_capacity,
             infer_ms_p95=max(p95_s.values()) * 1e3 if p95_s else None,
@@ -149,27 +157,32 @@ class WorkerService:
         """Refuse what is queued and whatever still comes, say goodbye, and let ``run`` return."""
         self._stop.set()
 
-    async def run(self) -> None:
+    async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
         """Serve until ``stop``. A fault of any part ends the whole: FoveateError as it is, others in a group.
 
+        ``beside``: further parts, which are cancelled with the others.
         A model that hangs is such a fault: the worker says goodbye and ends, for its supervisor to start it again.
         """
-        for topic_filter in self._filters:
-            self._transport.subscribe(topic_filter, self._on_message)
+        for model in self._shelf.detectors:
+            self.listen(self._transport, model)
         self._transport.on_connect(self._announcer.birth)
         parts = (self._transport, self._outbox, self._batcher, self._decoder, self._announcer)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(part.run(), name=type(part).__name__) for part in parts]
                 tasks.append(group.create_task(self._watch_model(), name="watch"))
+                tasks += [group.create_task(each) for each in beside]
                 await self._stop.wait()
                 await self._wind_down()
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as faults:
             known = faults.subgroup(FoveateError)
-            if known is not None and isinstance(known.exceptions[0], FoveateError):
-                raise known.exceptions[0] from None
+            first: BaseException | None = known
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            if first is not None:
+                raise first from None
             raise
         finally:
             self._runners.model.close()
@@ -210,7 +223,7 @@ class WorkerService:
             self._echo(address, echo)
             return
         now_s = self._clock.now_s()
-        arrival = read_request(message, address, self._settings, self._served, now_s)
+        arrival = read_request(message, address, self._settings, self._shelf.input_of, now_s)
         if isinstance(arrival, Rejected):
             # A header that is not sound is not worth remembering: nothing in it is bounded.
             key = None if arrival.refusal is Refusal.BAD_PAYLOAD or arrival.request is None else arrival.request.key

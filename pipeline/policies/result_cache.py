@@ -4,7 +4,7 @@ As Clipper caches predictions (Crankshaw et al., NSDI 2017, section 4.2), with a
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -62,13 +62,6 @@ class ResultCache(Generic[K, V]):
             self._remove(next(iter(self._entries)))
         self._entries[key] = now_s, size_bytes, value
         self._held_bytes += size_bytes
-
-    def forget(self, doomed: Callable[[K], bool]) -> int:
-        """Remove what is no longer true, such as all of a model's former version; how many there were."""
-        keys = [key for key in self._entries if doomed(key)]
-        for key in keys:
-            self._remove(key)
-        return len(keys)
 
     def _remove(self, key: K) -> None:
         _, size_bytes, _ = self._entries.pop(key)

@@ -4,8 +4,6 @@ import asyncio
 
 import pytest
 
-from cloud_worker.figures import contract_of
-from cloud_worker.settings import ServedModel
 from pipeline.timing import run_virtual
 from pipeline.wire.codec import encode_request
 from pipeline.wire.messages import Refusal, WireCrop
@@ -256,19 +254,6 @@ def test_the_cache_answers_no_other_question(changes: dict[str, object], grey: i
             assert len(detector.batches) == 2
 
     run_virtual(scene())
-
-
-def test_another_version_of_a_model_is_another_contract() -> None:
-    old, new = ScriptedDetector(), ScriptedDetector()
-    new.version = "2"
-    contracts = {
-        contract_of(ServedModel("m", size, url), detector, padding)
-        for size in (None, (64, 64))
-        for url in (None, "http://host/v2/models/m")
-        for detector in (old, new)
-        for padding in (0.0, 0.25)
-    }
-    assert len(contracts) == 16
 
 
 def test_a_failure_is_not_kept() -> None:

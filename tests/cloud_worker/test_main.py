@@ -176,8 +176,8 @@ def test_a_model_on_an_inference_server_is_loaded_and_warmed_like_one_that_runs_
     behaviour = Behaviour()
     with open_inference_server(model.SerializeToString(), behaviour) as url:
         settings = WorkerSettings(models=(ServedModel("fake", url=url),), max_batch=3)
-        detectors, times = _load(settings, tmp_path)
-        assert {(each.bucket, each.batch) for each in times} == {
+        detectors, prepared = _load(settings.models[0], settings, tmp_path)
+        assert {(each.bucket, each.batch) for each in prepared.run_times} == {
             (Size(128, 96), 1), (Size(64, 48), 1), (Size(64, 48), 2), (Size(64, 48), 3)
         }  # fmt: skip
         warmed = behaviour.infers

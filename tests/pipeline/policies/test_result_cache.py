@@ -48,14 +48,6 @@ def test_a_cache_that_may_keep_nothing_keeps_nothing(ttl_s: float, most_bytes: i
     assert (kept.get("a", now_s=0.0), len(kept)) == (None, 0)
 
 
-def test_what_is_no_longer_true_is_forgotten() -> None:
-    kept = cache()
-    for key in ("v1:a", "v1:b", "v2:a"):
-        kept.put(key, 1, 100, now_s=0.0)
-    assert kept.forget(lambda key: key.startswith("v1")) == 2
-    assert [kept.get(key, now_s=0.0) for key in ("v1:a", "v1:b", "v2:a")] == [None, None, 1]
-
-
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), st.integers(0, 900), st.floats(0, 3)), max_size=80))
 def test_it_gives_back_what_was_put_in_last_and_never_holds_more_than_it_may(
     steps: list[tuple[str, bool, int, float]],
