@@ -143,6 +143,7 @@ def _named(figures: JudgedFigures, prefix: str) -> dict[str, float]:
         "f1": figures.f1,
         "best_f1": figures.best_f1,
         "ece": figures.ece,
+        "overconfidence": figures.overconfidence,
         "blind_share": figures.blind_share,
         "median_ms": figures.median_ms,
     }

@@ -115,6 +115,7 @@ class Judge:
             f1=scores.pooled_f1(frames, self._threshold),
             best_f1=scores.pooled_f1(frames, scores.best_threshold(frames)),
             ece=scores.calibration_error(frames),
+            overconfidence=scores.overconfidence(frames),
             blind_share=scores.blind_share(frames, self._threshold),
             median_ms=statistics.median(seen.times_ms) if seen.times_ms else 0.0,
             classes=scores.classes(frames, self._threshold),

@@ -100,13 +100,21 @@ def blind_share(frames: Sequence[Matched], threshold: float) -> float:
 
 def calibration_error(frames: Sequence[Matched]) -> float:
     """Expected calibration error of the scores over ten bins of equal width (Guo et al., ICML 2017, equation 3)."""
+    return float(np.abs(_gaps(frames)).sum())
+
+
+def overconfidence(frames: Sequence[Matched]) -> float:
+    """The part of the calibration error from the bins whose scores say more than is right."""
+    return float(np.maximum(_gaps(frames), 0.0).sum())
+
+
+def _gaps(frames: Sequence[Matched]) -> NDArray[np.float64]:
+    """By how much the scores of each bin say too much, weighted by its share of the detections."""
     score = np.concatenate([frame.score for frame in frames]) if frames else np.empty(0, np.float32)
     right = np.concatenate([frame.right for frame in frames]) if frames else np.empty(0, bool)
-    if not len(score):
-        return 0.0
     bins = np.minimum((score * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    gaps = [abs(float(score[bins == b].sum()) - float(right[bins == b].sum())) for b in range(CALIBRATION_BINS)]
-    return sum(gaps) / len(score)
+    too_much = score.astype(np.float64) - right
+    return np.bincount(bins, too_much, CALIBRATION_BINS) / max(1, len(score))
 
 
 def block_count(pictures: int) -> int:

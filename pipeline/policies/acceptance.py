@@ -23,7 +23,7 @@ class JudgedFigures:
     """What one model did on the judged lessons.
 
     ``f1`` at the threshold that the agent uses and ``best_f1`` at the model's own best one. ``ece`` is the expected
-    calibration error of its scores, ``blind_share`` the share of the pictures with objects in which it found none,
+    calibration error of its scores, ``overconfidence`` the part of it by which they say too much, ``blind_share`` the share of the pictures with objects in which it found none,
     ``median_ms`` the time of a whole look on one thread.
     """
 
@@ -34,6 +34,7 @@ class JudgedFigures:
     blind_share: float
     median_ms: float
     classes: Mapping[str, ClassFigures] = field(default_factory=dict)
+    overconfidence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class AcceptanceSettings:
     class_objects: int = 20
     class_loss: float = 0.05
     blind_more: float = 0.03
-    ece_free: float = 0.10
-    ece_more: float = 0.05
+    overconfidence_free: float = 0.10
+    overconfidence_more: float = 0.05
     least_gain: float = 0.01
     faster: float = 0.8
     slower: float = 1.1
@@ -150,9 +151,11 @@ def _worse(trained: JudgedFigures, one: Rivalry, limits: AcceptanceSettings) -> 
             f"it finds nothing in {trained.blind_share:.1%} of the pictures with objects, "
             f"{rival.model} in {rival.blind_share:.1%}"
         )
-    if not trained.ece <= max(limits.ece_free, rival.ece + limits.ece_more):
+    # One that says too little is caught at the agent's threshold, if it matters.
+    if not trained.overconfidence <= max(limits.overconfidence_free, rival.overconfidence + limits.overconfidence_more):
         found.append(
-            f"its scores are off by {trained.ece:.3f} on average (ECE), those of {rival.model} by {rival.ece:.3f}"
+            f"its scores say {trained.overconfidence:.3f} too much on average, those of {rival.model} "
+            f"{rival.overconfidence:.3f}"
         )
     return found
 

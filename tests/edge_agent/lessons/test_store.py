@@ -91,7 +91,9 @@ def test_two_lessons_of_one_moment_are_both_kept(tmp_path: Path) -> None:
     assert len(store) == len(files(tmp_path)) == 2
 
 
-def test_what_is_the_same_is_not_kept_again_and_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_the_same_is_not_kept_again_and_the_reason_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lesson_quota, "MANY", 1)
     store = LessonStore(tmp_path)
     store.add(lesson(1))

@@ -91,6 +91,7 @@ def test_scores_that_tell_the_truth_have_no_calibration_error() -> None:
     assert scores.calibration_error([honest]) == pytest.approx(0.0, abs=1e-6)
     boastful = scores.matched(Detections.of(shifted, [1.0] * 5, ["person"] * 5), lesson(0, boxes), ["person"])
     assert scores.calibration_error([boastful]) == pytest.approx(0.2, abs=1e-6)
+    assert scores.overconfidence([boastful]) == pytest.approx(0.2, abs=1e-6)
 
 
 @pytest.mark.parametrize(

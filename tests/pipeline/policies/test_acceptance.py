@@ -97,7 +97,7 @@ def test_a_difference_that_nothing_bounds_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"ece": 0.3}, "off by 0.300"),
+        ({"overconfidence": 0.3}, "say 0.300 too much"),
         ({"blind_share": 0.2}, "finds nothing in 20.0%"),
         ({"classes": {"person": ClassFigures(0.5, 200)}}, "F1 of person is 0.500"),
         ({"classes": {}}, "F1 of person is 0.000"),
@@ -110,6 +110,11 @@ def test_each_fault_refuses_alone_and_is_named(change: dict[str, object], said: 
     assert not decision.accepted
     assert len(decision.reasons) == 1
     assert said in decision.reasons[0]
+
+
+def test_scores_that_say_too_little_are_no_fault_where_the_threshold_finds_all() -> None:
+    modest = replace(STUDENT, ece=0.3)
+    assert accept(modest, [rivalry(modest)], GROUNDS).accepted
 
 
 def test_a_slower_model_must_surely_be_better() -> None:
