@@ -23,8 +23,8 @@ class JudgedFigures:
     """What one model did on the judged lessons.
 
     ``f1`` at the threshold that the agent uses and ``best_f1`` at the model's own best one. ``ece`` is the expected
-    calibration error of its scores, ``overconfidence`` the part of it by which they say too much, ``blind_share`` the share of the pictures with objects in which it found none,
-    ``median_ms`` the time of a whole look on one thread.
+    calibration error of its scores, ``overconfidence`` the part of it by which they say too much, ``blind_share`` the
+    share of the pictures with objects in which it found none, ``median_ms`` the time of a whole look on one thread.
     """
 
     model: str

@@ -60,8 +60,8 @@ class EnoughSettings:
     A network of the camera's own takes ``own_tracks`` objects, in ``own_places`` places, in view for ``own_seen_s``
     together; in a scene where on average at least ``busy`` of them are in view, ``own_tracks_busy`` are enough.
     Adapting the general model takes ``adapt_tracks`` in view for ``adapt_seen_s``. ``day_hours`` hours cover a day
-    well; they forbid nothing. A class with less than ``side_share`` of all objects is a sideline: it is learned too, and decides
-    nothing.
+    well; they forbid nothing. A class with less than ``side_share`` of all objects is a sideline: it is learned too,
+    and decides nothing.
     """
 
     own_tracks: int = 30
@@ -123,7 +123,7 @@ def _seen(label: str, ordered: list[Mark]) -> Seen:
     return Seen(objects, len(tracks), len(places), sum(seen[-1] - seen[0] for seen in tracks))
 
 
-def enough(summary: LessonSummary, settings: EnoughSettings = EnoughSettings()) -> Enough:  # noqa: B008 - frozen
+def enough(summary: LessonSummary, settings: EnoughSettings = EnoughSettings()) -> Enough:
     """The way to a model that the lessons are enough for, by the weakest of the camera's main classes."""
     total = sum(seen.objects for seen in summary.labels.values())
     main = {name: seen for name, seen in summary.labels.items() if seen.objects >= settings.side_share * total}

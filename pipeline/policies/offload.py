@@ -52,8 +52,9 @@ class OffloadSettings:
 
     ``policy`` is one of ``OFFLOAD_KINDS``. Of ``adaptive``: a place with less predicted gain than ``least_gain`` is
     left out, with less than ``least_gain_own`` where a model of the camera's own looks, which has been proven against
-    the larger one: where such two differ, either may be right. Of the frames, a share of ``audit_share`` has all places looked at, so that what is never asked about is
-    learned about too. A share ``trial_share`` of the whole frames is followed by a trial of how crops are drawn.
+    the larger one: where such two differ, either may be right. Of the frames, a share of ``audit_share`` has all places
+    looked at, so that what is never asked about is learned about too. A share ``trial_share`` of the whole frames is
+    followed by a trial of how crops are drawn.
     ``threshold`` is a score, of the two policies that go by it; ``share`` that of ``random``.
     """
 
@@ -84,8 +85,8 @@ class OffloadView:
     ``price_per_kb`` is the least predicted gain per 1000 bytes that is worth sending now; ``bytes_per_px`` what a pixel
     of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent. ``least_score`` is
     that of the boxes that are published anyway; ``audited`` are further places, where this frame was drawn for them.
-    ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown). ``own_model``: the camera's own
-    model has looked.
+    ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown). ``own_model``: the camera's
+    own model has looked.
     """
 
     candidates: tuple[Candidate, ...]

@@ -93,7 +93,8 @@ async def run_over(
     pools = Pools(Inline(), VirtualRunner(lambda: small.run_s))
     agent = Agent(settings, small, Links(bulk, control), pools, clock, lambda _: next(waiting), kept)
     worker = WorkerService(
-        WorkerSettings(models=(ServedModel(LARGE),), worker="w"),
+        # The scripted pictures are all alike and stand for different ones: each is to be run.
+        WorkerSettings(models=(ServedModel(LARGE),), worker="w", coalesce=False, cache_ttl_s=0.0),
         {LARGE: LargeModel()},
         MemoryTransport(hub, will=offline("w"), name="w"),
         clock,

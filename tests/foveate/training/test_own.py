@@ -26,7 +26,7 @@ def small(count: int, seed: int = 0) -> list[Lesson]:
         replace(
             each,
             picture=np.ascontiguousarray(each.picture[::2, ::2]),
-            known=each.known.with_boxes(each.known.xyxy / 2),
+            known=each.known.with_boxes(each.known.xyxy / np.float32(2)),
         )
         for each in scene(count, seed)
     ]
