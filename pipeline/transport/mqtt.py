@@ -105,6 +105,8 @@ class MqttTransport:
                 births.cancel()
                 await asyncio.gather(births, return_exceptions=True)
         except Lost as lost:
+            if self._link is not None:
+                self._reason = lost.reason  # whoever sees that there is no connection sees why, also while it closes
             return lost
         finally:
             self._link = None

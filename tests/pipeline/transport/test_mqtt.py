@@ -13,8 +13,9 @@ from pipeline.errors import ConfigError
 from pipeline.transport.backoff import Backoff
 from pipeline.transport.base import Outgoing, PublishStatus
 from pipeline.transport.mqtt import MqttTransport
+from pipeline.transport.mqtt_link import MqttLink
 from pipeline.transport.settings import MqttSettings, TlsSettings
-from tests.support.brokers import HOST, Embedded, Mosquitto, quick_backoff, running, until
+from tests.support.brokers import HOST, Embedded, Mosquitto, cut, quick_backoff, running, until
 
 CONNACK = b"\x20\x03\x00\x00\x00"
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -116,6 +117,26 @@ async def test_a_session_taken_over_says_so() -> None:
         await until(lambda: "taken over" in session.state.reason)
         assert "'twin'" in session.state.reason
         await stopped(task)
+
+
+async def test_a_lost_connection_has_its_reason_also_while_it_still_closes(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, closes, go = MqttTransport(MqttSettings(HOST, embedded.port)), asyncio.Event(), asyncio.Event()
+    close = MqttLink.close
+
+    async def slowly(link: MqttLink) -> None:
+        closes.set()
+        await go.wait()
+        await close(link)
+
+    monkeypatch.setattr(MqttLink, "close", slowly)
+    async with running(session):
+        cut(session)
+        await closes.wait()
+        assert not session.state.connected
+        assert session.state.reason
+        go.set()
 
 
 async def test_the_reason_names_the_broker_and_the_cause(unused_port: int) -> None:
