@@ -19,9 +19,9 @@ $(VENV)/.run: requirements/run.txt pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Without hashes: each platform has a build of its own, and any of this version will do.
+# PyTorch without hashes: each platform has a build of its own, and any of the version that the extra names will do.
 $(VENV)/.train: $(VENV)/.run
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[train]'
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run $(VENV)/.train
