@@ -26,6 +26,8 @@ CHUNK_WAIT_S = 20.0
 HTTP_WAIT_S = 10.0
 HTTP_LIMIT_S = 900.0
 _BLOCK_BYTES = 64 * 1024
+_NOT_HAD = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ValueError, OverflowError)
+"""The last two are of addresses that cannot be asked: letters beyond ASCII, an empty part of a name, no such port."""
 
 
 class FetchFailed(Exception):  # noqa: N818 - an expected end, told in words that are ready to be shown
@@ -145,7 +147,7 @@ def _download_rest(url: str, manifest: Manifest, part: Path, begun: int, until: 
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()
         raise FetchFailed(f"{url} answers {error.code}") from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except _NOT_HAD as error:
         raise FetchFailed(f"{url} cannot be had ({getattr(error, 'reason', None) or error})") from error
     if have > manifest.size_bytes:
         part.unlink()

@@ -113,6 +113,8 @@ class Receiver:
             )
             asyncio.get_running_loop().call_later(RETRY_FIRST_S, self._hear, Message(topic, payload))
             return
+        if self._is_staging(release):
+            return  # heard again with a new connection
         self._give_up(name)
         manifest = release.manifest
         if manifest.revoked:
@@ -160,6 +162,10 @@ class Receiver:
         held = ((slot, (slot.current, slot.previous, slot.candidate, slot.general)) for slot in self._kept.slots)
         return [slot for slot, models in held if any(one is not None and one.name == name for one in models)]
 
+    def _is_staging(self, release: Release) -> bool:
+        """Whether this very release is being fetched."""
+        return self._staging is not None and self._staging[0].digest == release.digest and not self._staging[1].done()
+
     def _give_up(self, name: str) -> None:
         """Forget an older release of a name; one that is being fetched ends at once."""
         self._wanted.pop(name, None)
@@ -184,11 +190,14 @@ class Receiver:
             self._timer = asyncio.get_running_loop().call_later(at_s - now_s, self._wake.set)
 
     def _ended(self) -> None:
-        """Let go of a staging that has ended; raises what it did not expect."""
-        if self._staging is not None and self._staging[1].done():
-            (_, task), self._staging = self._staging, None
-            if not task.cancelled():
-                task.result()
+        """Let go of a staging that has ended. What nobody expected of a release is held against it alone."""
+        if self._staging is None or not self._staging[1].done():
+            return
+        (release, task), self._staging = self._staging, None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("%s has failed", release.manifest.title, exc_info=error)
+            self._drop(release, f"it cannot be taken in ({type(error).__name__}: {error}).")
 
     async def _stage(self, wanted: _Wanted) -> None:
         """Fetch, prove and offer a release."""
@@ -203,13 +212,19 @@ class Receiver:
             self._later(wanted, (error.strerror if isinstance(error, OSError) else None) or str(error))
             return
         except ModelError as error:
-            del self._wanted[manifest.name]
-            self._refused.append(release.digest)
-            self._refuse(manifest.title, f"{manifest.title} is refused: {error}", slots)
+            self._drop(release, str(error))
             return
         del self._wanted[manifest.name]
         for slot in slots:
             self._offer(slot, Staged(detector, manifest, release.digest))
+
+    def _drop(self, release: Release, why: str) -> None:
+        """Refuse a release for good."""
+        manifest = release.manifest
+        if (wanted := self._wanted.get(manifest.name)) is not None and wanted.release is release:
+            del self._wanted[manifest.name]
+        self._refused.append(release.digest)
+        self._refuse(manifest.title, f"{manifest.title} is refused: {why}", self._slots(manifest))
 
     def _offer(self, slot: ModelSlot, staged: Staged) -> None:
         if not self._wants(slot, staged.release):

@@ -48,22 +48,23 @@ class Sights:
         return sight
 
     async def _current(self, light: Staged | None, frame: Frame, region: RegionOfInterest) -> Sight:
-        """The current model's look. A release that raises although it was proven is taken back, and costs no frame."""
-        slot = self.rollout.slot
-        current = light or slot.current
-        try:
-            return await self.proven(current, frame, region)
-        except Exception as error:  # whatever a released model raises is its own affair
-            if current.manifest is None:
-                raise
-            if slot.current is current:
-                slot.rollback(f"a look of it raised {type(error).__name__}: {str(error)[:200]}")
-        return await self.proven(slot.current, frame, region)
+        """The look of the lighter model or of the current one; where that is taken back, of the one that it leaves."""
+        while True:
+            sight = await self._proven(light or self.rollout.slot.current, frame, region)
+            if sight is not None:
+                return sight
 
-    async def proven(self, staged: Staged, frame: Frame, region: RegionOfInterest) -> Sight:
-        """What a proven model sees."""
+    async def _proven(self, staged: Staged, frame: Frame, region: RegionOfInterest) -> Sight | None:
+        """What a proven model sees. None for a release that raises all the same: it is taken back, and costs no frame."""
         started_s = self._clock.now_s()
-        found = await self._model.run(self._call(staged, frame, region))
+        try:
+            found = await self._model.run(self._call(staged, frame, region))
+        except Exception as error:  # whatever a released model raises is its own affair
+            if staged.manifest is None:
+                raise
+            why = f"a look of it raised {type(error).__name__}: {str(error)[:200]}"
+            self.rollout.slot.take_back(staged.manifest.entry.sha256, why)
+            return None
         return Sight(staged, found, (self._clock.now_s() - started_s) * 1000)
 
     async def aside(self, audit: Audit, staged: Staged) -> None:
@@ -76,7 +77,7 @@ class Sights:
                 rollout.audits.drop(audit.key)
                 rollout.check()
         else:
-            sight = await self.proven(staged, audit.frame, audit.region)
+            sight = await self._proven(staged, audit.frame, audit.region)
         if sight is not None:
             rollout.seen(audit, sight)
 

@@ -156,6 +156,8 @@ class ModelSlot:
             self._general = candidate
         if before is self._current:
             self._current, self._previous = candidate, before
+        elif before is self._previous:
+            self._previous = candidate  # the general model that was replaced is not gone back to
         self._tell(SlotEventKind.PROMOTED, candidate)
 
     def withdraw(self, reason: str) -> None:

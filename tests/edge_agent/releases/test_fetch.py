@@ -182,3 +182,9 @@ def test_a_slow_host_is_given_up_and_continued_another_time(tmp_path: Path, monk
     monkeypatch.setattr(fetch, "HTTP_LIMIT_S", -1.0)
     with host(whole) as url, pytest.raises(FetchFailed, match="ended after 0 of 384000"):
         fetch_from(tmp_path, url)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/modèle", "http://127.0.0.1:99999/own", "http://a..b/own"])
+def test_an_address_that_cannot_be_asked_is_a_failure_like_another(tmp_path: Path, url: str) -> None:
+    with pytest.raises(FetchFailed, match="cannot be had"):
+        fetch_from(tmp_path, url)

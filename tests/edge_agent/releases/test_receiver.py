@@ -268,3 +268,36 @@ def test_labels_that_do_not_fit_a_camera_are_refused_for_it_alone(tmp_path: Path
             assert "knows unicorn, which general@1.0.0 does not" in edge.refusals[0]
 
     run_virtual(main())
+
+
+def test_a_release_that_is_heard_again_while_it_is_fetched_is_not_begun_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        hub = MemoryHub()
+        async with at(hub, tmp_path) as edge:
+            await say(hub, released(FILE).envelope)  # its chunks are awaited for 20 s
+            await asyncio.sleep(15)
+            await say(hub, released(FILE).envelope)
+            await asyncio.sleep(10)
+            assert edge.receiver.counters["releases_retried"] == 1
+
+    run_virtual(main())
+
+
+def test_a_release_that_fails_as_nobody_expected_is_refused_and_the_next_one_is_taken(tmp_path: Path) -> None:
+    class Odd:
+        async def run(self, call: Callable[[], T]) -> T:
+            found = call()
+            if getattr(found, "version", "") == "1":
+                raise KeyError("weights")
+            return found
+
+    async def main() -> None:
+        hub = MemoryHub()
+        async with at(hub, tmp_path, prover=Odd()) as edge:
+            await publish(hub, released(FILE), FILE)
+            await until(lambda: bool(edge.refusals))
+            assert edge.refusals == ["own@1 is refused: it cannot be taken in (KeyError: 'weights')."]
+            await publish(hub, released(NEWER, "2", minutes=1), NEWER)
+            await proven(edge, "own@2")
+
+    run_virtual(main())

@@ -221,3 +221,34 @@ def test_a_rollout_goes_on_after_a_restart_where_it_was(tmp_path: Path) -> None:
     rollout = run_virtual(again()).agent.cameras[0].rollout
     assert rollout.evidence == kept.evidence
     assert rollout.stage == "shadow"
+
+
+def test_a_released_general_model_that_raises_beside_a_cameras_own_is_taken_back_and_costs_no_frame() -> None:
+    def then(made: Stage) -> None:
+        slot = made.agent.cameras[0].slot
+        slot.promote()
+        broken = Candidate(SURE_PERSON, fails_at=0)
+        slot.offer(Staged(broken, manifest_of(b"general", "own", "2", kind="general"), "general"))
+        slot.promote()
+
+    made = run_virtual(_watch(Candidate(SURE_PERSON), then=then))
+    slot = made.agent.cameras[0].slot
+    assert len(made.results()) == 60
+    assert not made.drops()
+    assert slot.current.release == "digest"
+    assert slot.general.manifest is None
+    assert slot.taken_back == ("general",)
+
+
+def test_where_the_model_before_raises_too_the_one_before_that_answers() -> None:
+    def then(made: Stage) -> None:
+        slot = made.agent.cameras[0].slot
+        slot.promote()
+        newer = Candidate(SURE_PERSON, fails_at=0)
+        slot.offer(Staged(newer, manifest_of(b"newer", version="2"), "newer"))
+        slot.promote()
+
+    made = run_virtual(_watch(Candidate(SURE_PERSON, fails_at=0), then=then, deeds=None))
+    assert len(made.results()) == 60
+    assert not made.drops()
+    assert made.agent.cameras[0].slot.current.manifest is None

@@ -92,7 +92,7 @@ def test_a_new_general_model_goes_behind_a_model_of_the_cameras_own() -> None:
     assert made.replaced is BUILT_IN
     assert made.serving(use_candidate=True) is mine
     made.promote()
-    assert (made.current, made.general, made.previous) == (mine, better, BUILT_IN)
+    assert (made.current, made.general, made.previous) == (mine, better, better)
     made.fall_back("the camera was turned")
     assert made.current is better
 
@@ -169,3 +169,14 @@ def test_whatever_happens_a_model_serves_that_was_not_taken_back(deeds: list[str
         assert made.previous is not made.current
         if deed in {"rollback", "fall_back"} and serving.release:
             assert made.current is not serving
+
+
+def test_a_rollback_to_the_general_model_goes_to_the_newest_one() -> None:
+    general = own("2", "general")
+    made = slot(own("1"), general)
+    made.rollback("it is worse")
+    assert made.current is made.general is general
+    newer = own("3", "general")
+    assert made.offer(newer) == ""
+    made.promote()
+    assert made.current is newer
