@@ -6,6 +6,7 @@ from pathlib import Path
 
 import cv2
 
+from foveate.learn.folders import knows
 from foveate.learn.judge import CpuClock, Judge, Judgement
 from foveate.learn.lesson_files import LessonFiles, Parts, wanted_labels
 from foveate.learn.models import base_model, learned_model, load_general, load_learned
@@ -35,7 +36,7 @@ class Attempt:
     async def go(self) -> Outcome:
         """Try the ways in order until a model is accepted. Raises FoveateError where nothing can be tried at all."""
         order = self._order
-        parts = await asyncio.to_thread(self._files.part, order.lessons)
+        parts = await asyncio.to_thread(self._files.part, order.lessons, order.changed_at_s)
         labels = wanted_labels(parts.learned_labels, order.objects)
         tried: list[Tried] = []
         model: LearnedModel | None = None
@@ -69,7 +70,7 @@ class Attempt:
             threads=order.threads,
             most_ms=order.most_ms,
             base=base_model(order.general),
-            start_from=order.start_from if way == "own" else None,
+            start_from=self._start(parts) if way == "own" else None,
         )
         try:
             trained = await self._train(asked, self._files.learned, self._say)
@@ -78,6 +79,11 @@ class Attempt:
         self._say(Progress(doing="judging the model on lessons that it has never seen", done=1.0))
         return await asyncio.to_thread(self._judge, way, trained, parts)
 
+    def _start(self, parts: Parts) -> Path | None:
+        """The weights to start from, unless they have been taught by lessons that are to judge."""
+        student = self._order.start_from
+        return None if student is None or knows(student, self._order.camera, parts.judged_from) else student
+
     def _judge(self, way: Way, trained: Trained, parts: Parts) -> tuple[Tried, LearnedModel | None]:
         """Judge a model in both builds, and take the faster one of those that are accepted; blocks."""
         order = self._order
@@ -85,11 +91,14 @@ class Attempt:
         cv2.setNumThreads(1)  # a look is to be timed on one thread
         judge = Judge(self._files.read_judged(), counted, order.threshold, self._clock)
         builds = {"float": learned_model(trained)}
+        detectors = [load_learned(builds["float"])]
         try:
-            builds["8 bits"] = eight_bit_twin(builds["float"], self._files.learned)
-        except ModelError as error:
+            twin = eight_bit_twin(builds["float"], self._files.learned)
+            detectors.append(load_learned(twin))
+            builds["8 bits"] = twin
+        except ModelError as error:  # it can be done without
             self._say(Progress(doing=f"no 8-bit build: {error}", done=1.0))
-        judgements = judge.judge([load_learned(model) for model in builds.values()], self._rivals())
+        judgements = judge.judge(detectors, self._rivals())
         name, judgement = better_build(dict(zip(builds, judgements, strict=True)))
         figures = figures_of(judgement) | {f"train_{key}": value for key, value in trained.figures.items()}
         result = Tried(
@@ -105,7 +114,11 @@ class Attempt:
     def _rivals(self) -> list[Detector]:
         current = self._order.current
         rivals: list[Detector] = [load_general(self._order.general)]
-        return rivals if current is None else [*rivals, load_learned(current)]
+        try:
+            return rivals if current is None else [*rivals, load_learned(current)]
+        except ModelError as error:  # the rollout compares them all the same, in the agent, which has a file of its own
+            self._say(Progress(doing=f"judged beside the general model alone: {error}", done=1.0))
+            return rivals
 
 
 def better_build(judged: Mapping[str, Judgement]) -> tuple[str, Judgement]:

@@ -24,6 +24,7 @@ from foveate.learn.tables import lessons_as_json, show_lessons, show_outcome, sh
 from foveate.learn.values import AttemptOrder, Outcome
 from foveate.outputs import console
 from foveate.training.order import Progress as Step
+from pipeline.detectors.manifest import read_manifest
 from pipeline.detectors.threads import default_threads
 from pipeline.errors import BrokerError, ConfigError, ModelError
 from pipeline.policies.learners import enough_to_learn
@@ -91,6 +92,8 @@ def train(
     where, shown = place(config, state_dir), console()
     name = where.one_camera(camera)
     order = _order(where, name, _way(way), time_limit_s, threads or default_threads())
+    # What was left off is not gone on with: there may be other lessons now.
+    shutil.rmtree(order.folder, ignore_errors=True)
     outcome = _train(order, shown)
     folders = where.folders(name)
     kept = keep_outcome(folders, outcome, where.agent, wall_time())
@@ -114,9 +117,12 @@ def release(camera: Camera = None, config: Config = None, state_dir: StateDir = 
     key = signing_key(where.state_dir)
     title = asyncio.run(_release(where, outcome, broker))
     memory_file = where.folders(name).memory_file
-    write_memory(
-        memory_file, msgspec.structs.replace(read_memory(memory_file), released=outcome.model, unreleased=False)
-    )
+    if outcome.model is not None:
+        memory = read_memory(memory_file)
+        standing = asyncio.run(standings(broker, where.plan.mqtt, where.agent)).get(name)
+        before = "" if memory.released is None else memory.released.title
+        looks = before if standing is None else standing.current
+        write_memory(memory_file, memory.with_release(outcome.model, looks))
     shown.print(f"{title} is released for camera {name}", markup=False, soft_wrap=True)
     shown.print(f"agents take it that have {key.public} in models.trusted_keys", markup=False, soft_wrap=True)
 
@@ -225,6 +231,7 @@ async def _release(where: Place, outcome: Outcome, broker: str | None) -> str:
         publishers.append(ReleasePublisher(session, TrustedKeys([key.public])))
 
     async with connected(broker, where.plan.mqtt, prepare):
-        general = where.general.name
-        released = await Releaser(publishers[0], key, general).release(outcome, wall_time())
+        general = read_manifest(where.plan.models_dir).entry(where.general.name)
+        parent = f"{general.name}@{general.version}"
+        released = await Releaser(publishers[0], key, parent).release(outcome, wall_time())
     return released.manifest.title

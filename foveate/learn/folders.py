@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from foveate.learn.values import Outcome, decode
 
 WEIGHTS_FILE = "weights.pt"
 """What a training of the way ``own`` leaves beside its model."""
+TAUGHT_FILE = "taught.json"
 
 
 def default_state_dir(env: Mapping[str, str]) -> Path:
@@ -19,6 +21,13 @@ def default_state_dir(env: Mapping[str, str]) -> Path:
     # The specification has relative paths ignored.
     base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
     return base / "foveate"
+
+
+class Taught(msgspec.Struct, frozen=True, kw_only=True):
+    """Of whose lessons a network knows, and up to when (RFC 3339); kept beside its weights."""
+
+    camera: str
+    to: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,16 @@ def earlier_student(state_dir: Path, camera: str) -> Path | None:
         return own
     others = sorted(state_dir.glob(f"learn/*/student/{WEIGHTS_FILE}"), key=lambda file: file.stat().st_mtime)
     return others[-1].parent if others else None
+
+
+def knows(student: Path, camera: str, from_: str) -> bool:
+    """Whether the network in a folder has learned from lessons that a camera took at a moment (RFC 3339) or later."""
+    try:
+        taught = decode((student / TAUGHT_FILE).read_bytes(), Taught)
+        newer = datetime.fromisoformat(taught.to) >= datetime.fromisoformat(from_)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return True  # nobody can tell
+    return taught.camera == camera and newer
 
 
 def replace_file(path: Path, data: bytes) -> None:

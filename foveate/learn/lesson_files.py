@@ -4,7 +4,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -13,8 +13,9 @@ from edge_agent.lessons.container import LessonError, header_of
 from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.store import SUFFIX, LessonStore
 from foveate.learn.folders import replace_file
-from foveate.learn.split import split
+from foveate.learn.split import MOST_LEARNED, Split, split
 from pipeline.policies.lesson_marks import Mark
+from pipeline.policies.lesson_quota import evictions
 from pipeline.timing import rfc3339
 
 PARTS_FILE = "parts.json"
@@ -23,8 +24,8 @@ LEAST_OF_A_CLASS = 20
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the two parts of the lessons hold: ``labels`` by the number of objects, and the teacher and span (RFC 3339,
-    empty where there are none) of those that are learned from.
+    """What the two parts of the lessons hold: ``labels`` by the number of objects, the teacher and span (RFC 3339,
+    empty where there are none) of those that are learned from, and when those begin that judge.
     """
 
     lessons: int
@@ -35,6 +36,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     teacher: str = ""
     learned_from: str = ""
     learned_to: str = ""
+    judged_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +53,23 @@ class LessonFiles:
     def judged(self) -> Path:
         return self.folder / "judged"
 
-    def part(self, store: Path) -> Parts:
-        """Part the lessons of a store, or find them parted by an earlier start. Raises OSError."""
+    def part(self, store: Path, changed_at_s: float | None = None) -> Parts:
+        """Part the lessons of a store, or find them parted by an earlier start. Raises OSError.
+
+        ``changed_at_s`` is as in an ``AttemptOrder``.
+        """
         try:
             return msgspec.json.decode((self.folder / PARTS_FILE).read_bytes(), type=Parts)
         except (OSError, msgspec.MsgspecError):
             pass
         marks = read_marks(store)
-        found = split(marks)
+        found = split_since(marks, changed_at_s)
         for target, part in ((self.learned, found.learned), (self.judged, found.judged)):
             _link(store, part, target)
         ends = [
             header_of((self.learned / mark.name).read_bytes()) for mark in (*found.learned[:1], *found.learned[-1:])
         ]
+        judging = [header_of((self.judged / mark.name).read_bytes()) for mark in found.judged[:1]]
         parts = Parts(
             lessons=len(marks),
             learned=len(found.learned),
@@ -73,6 +79,7 @@ class LessonFiles:
             teacher=ends[-1].teacher if ends else "",
             learned_from=rfc3339(ends[0].taken_at) if ends else "",
             learned_to=rfc3339(ends[-1].taken_at) if ends else "",
+            judged_from=rfc3339(judging[0].taken_at) if judging else "",
         )
         replace_file(self.folder / PARTS_FILE, msgspec.json.encode(parts))
         return parts
@@ -80,6 +87,22 @@ class LessonFiles:
     def read_judged(self) -> list[Lesson]:
         """The lessons that judge, oldest first."""
         return LessonStore(self.judged).read()
+
+
+def split_since(marks: Sequence[Mark], changed_at_s: float | None) -> Split:
+    """Split lessons; where the scene has changed, the newest of those that show it as it is judge, and never others.
+
+    Lessons of what it was only teach. Otherwise the little there is of the new scene would judge what never saw it,
+    among many lessons that a model of the old scene knows well.
+    """
+    if changed_at_s is None:
+        return split(marks)
+    found = split([mark for mark in marks if mark.taken_at_s >= changed_at_s])
+    before = [mark for mark in marks if mark.taken_at_s < changed_at_s]
+    room = max(MOST_LEARNED - len(found.learned), 0)
+    spare = {one.name for one in evictions([replace(mark, size_bytes=1) for mark in before], room)}
+    kept = sorted((mark for mark in before if mark.name not in spare), key=lambda mark: (mark.taken_at_s, mark.name))
+    return Split((*kept, *found.learned), found.judged)
 
 
 def read_marks(store: Path) -> list[Mark]:

@@ -1,5 +1,6 @@
 """What the service knows of one camera that learns, in memory and on disk."""
 
+import asyncio
 import logging
 import shutil
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from edge_agent.status.snapshot import LearningPoint, LearningStatus
-from foveate.learn.folders import WEIGHTS_FILE, CameraFolders, replace_file
+from foveate.learn.folders import TAUGHT_FILE, WEIGHTS_FILE, CameraFolders, Taught, replace_file
 from foveate.learn.history import History
 from foveate.learn.memory import LearnerMemory, read_memory, write_memory
 from foveate.learn.release import named
@@ -48,6 +49,7 @@ class Pupil:
         self.waits_for = ""
         self._summary = LessonSummary()
         self._enough = enough_to_learn(self._summary)
+        self._writing = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -106,8 +108,7 @@ class Pupil:
     def order(self, start_from: Path | None) -> AttemptOrder:
         """What is asked of an attempt now."""
         subject, memory, settings = self.subject, self.memory, self._terms.settings
-        released, way = memory.released, self._enough.way
-        in_use = released is not None and subject.look().current == title(released)
+        way = self._enough.way
         return AttemptOrder(
             camera=self.name,
             lessons=self.folders.lessons,
@@ -120,12 +121,18 @@ class Pupil:
             time_limit_s=settings.time_limit_s,
             most_ms=settings.most_ms,
             seed=memory.attempts,
-            current=released if in_use else None,
+            current=memory.looking(subject.look().current),
             start_from=start_from,
+            changed_at_s=memory.changed_at_s,
         )
 
     def begin(self, order: AttemptOrder) -> None:
-        """Note an attempt, so that another run can go on with it; blocks. Raises OSError."""
+        """Note an attempt, so that another run can go on with it; blocks. Raises OSError.
+
+        What another attempt has left behind goes first: two of them must never share lessons or checkpoints.
+        """
+        if self.unfinished() != order:
+            clear(self.folders.attempt)
         replace_file(self.folders.attempt / ORDER_FILE, encode(order))
 
     def unfinished(self) -> AttemptOrder | None:
@@ -162,11 +169,16 @@ class Pupil:
             )
         )
 
+    async def released(self, model: LearnedModel) -> None:
+        """Take in that a model was released."""
+        await self.keep(self.memory.with_release(model, self.subject.look().current))
+
     async def keep(self, memory: LearnerMemory) -> None:
         """Remember; what cannot be written is told, and remembered for this run alone."""
         self.memory = memory
         try:
-            await self._world.aside(write_memory, self.folders.memory_file, memory)
+            async with self._writing:  # a survey and an attempt may both have something to remember
+                await self._world.aside(write_memory, self.folders.memory_file, self.memory)
         except OSError as error:
             _log.warning("what %s has learned is not remembered: %s", self.name, error)
 
@@ -179,9 +191,11 @@ def keep_outcome(folders: CameraFolders, outcome: Outcome, agent: str, now: date
         replace_file(file, outcome.model.file.read_bytes())
         weights = outcome.model.file.with_name(WEIGHTS_FILE)
         if outcome.way == "own" and weights.is_file():
+            # What is said of the weights is written first: it may be too much for older ones, and never too little.
+            replace_file(folders.student / TAUGHT_FILE, encode(Taught(camera=outcome.camera, to=outcome.learned_to)))
             replace_file(folders.student / WEIGHTS_FILE, weights.read_bytes())
         for older in folders.learn.glob("*.onnx"):
-            if older != file:
+            if older != file and older not in read_memory(folders.memory_file).files:
                 older.unlink(missing_ok=True)
         outcome = msgspec.structs.replace(outcome, model=msgspec.structs.replace(model, file=file))
     replace_file(folders.outcome_file, encode(outcome))
@@ -191,11 +205,6 @@ def keep_outcome(folders: CameraFolders, outcome: Outcome, agent: str, now: date
 def clear(attempt: Path) -> None:
     """Forget an attempt that has come to its end; blocks."""
     shutil.rmtree(attempt, ignore_errors=True)
-
-
-def title(model: LearnedModel) -> str:
-    """A model as name@version."""
-    return f"{model.entry.name}@{model.entry.version}"
 
 
 def _to_win(look: Look) -> float:

@@ -1,5 +1,6 @@
 """Makes a signed release of an accepted model: under the camera's name, with what it was learned from and judged by."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +19,15 @@ MOST_NAME_CHARS = 48
 
 
 def release_name(agent: str, camera: str) -> str:
-    """The name of a camera's own model: a topic level that no other agent at the broker uses."""
-    return as_level(f"{agent}-{camera}")[:MOST_NAME_CHARS]
+    """The name of a camera's own model: a topic level, another one for each agent and camera at the broker.
+
+    One that is too long ends in a part of its hash instead, since the ends of long names are what tells them apart.
+    """
+    whole = as_level(f"{agent}-{camera}")
+    if len(whole) <= MOST_NAME_CHARS:
+        return whole
+    digest = hashlib.sha256(f"{agent}/{camera}".encode()).hexdigest()[:8]
+    return f"{whole[: MOST_NAME_CHARS - 9]}-{digest}"
 
 
 def named(model: LearnedModel, agent: str, camera: str, now: datetime) -> LearnedModel:
@@ -45,7 +53,9 @@ class Releaser:
     parent: str
 
     async def release(self, outcome: Outcome, now: datetime) -> Release:
-        """Release the accepted model of an outcome. Raises ModelError where there is none, BrokerError."""
+        """Release the accepted model of an outcome. Raises ModelError where there is none, or none that an edge would
+        take, and BrokerError.
+        """
         if outcome.model is None:
             raise ModelError(f"{outcome.camera} has no model to release: {outcome.in_words()}.")
         model = outcome.model
@@ -55,20 +65,24 @@ class Releaser:
             raise ModelError(
                 f"the model {model.file} cannot be read ({error.strerror}): let the camera learn again."
             ) from error
-        manifest = manifest_for(
-            model.entry,
-            file,
-            kind="camera",
-            labels=model.labels,
-            input_size=model.input_size,
-            now=now,
-            last_sequence=await self.publisher.last_sequence(model.entry.name),
-            audience=Audience(cameras=(outcome.camera,)),
-            parent=self.parent,
-            data_span=_span(outcome),
-            teacher=outcome.teacher,
-            figures=dict(next((one.figures for one in outcome.tried if one.accepted), {})),
-        )
+        last_sequence = await self.publisher.last_sequence(model.entry.name)
+        try:
+            manifest = manifest_for(
+                model.entry,
+                file,
+                kind="camera",
+                labels=model.labels,
+                input_size=model.input_size,
+                now=now,
+                last_sequence=last_sequence,
+                audience=Audience(cameras=(outcome.camera,)),
+                parent=self.parent,
+                data_span=_span(outcome),
+                teacher=outcome.teacher,
+                figures=dict(next((one.figures for one in outcome.tried if one.accepted), {})),
+            )
+        except ValueError as error:
+            raise ModelError(f"{outcome.camera}: {error}; let the camera learn again.") from error
         release = self.key.sign(manifest)
         await self.publisher.publish(release, file)
         return release

@@ -10,12 +10,12 @@ import msgspec
 from edge_agent.status.snapshot import LearningPoint, LearningStatus
 from foveate.learn.folders import earlier_student
 from foveate.learn.history import EVERY_S
-from foveate.learn.pupils import Pupil, Terms
+from foveate.learn.pupils import Pupil, Terms, clear
 from foveate.learn.subject import Subject
 from foveate.learn.values import AttemptOrder
 from foveate.learn.world import World
 from foveate.training.order import Progress
-from pipeline.errors import ConfigError, FoveateError
+from pipeline.errors import ConfigError, FoveateError, ModelError
 from pipeline.policies.learners import LearnersSettings, Next, next_learner
 
 _log = logging.getLogger(__name__)
@@ -68,10 +68,12 @@ class LearnService:
     async def _learn(self) -> None:
         for pupil in self._pupils.values():
             order = await self._world.aside(pupil.unfinished)
-            if order is not None:
-                await self._survey()
-                self._world.say(f"{pupil.name} goes on with what it was learning")
-                await self._attempt(pupil, order)
+            if order is None:
+                await self._world.aside(clear, pupil.folders.attempt)
+                continue
+            await self._survey()
+            self._world.say(f"{pupil.name} goes on with what it was learning")
+            await self._attempt(pupil, order)
         while True:
             for pupil in self._pupils.values():
                 if pupil.memory.unreleased:
@@ -118,16 +120,17 @@ class LearnService:
             pupil.training = None
 
     async def _release(self, pupil: Pupil) -> None:
-        """Release an accepted model; where that fails it is tried again at the next turn."""
+        """Release an accepted model; where the broker is at fault it is tried again at the next turn."""
         outcome = await self._world.aside(pupil.folders.outcome)
         try:
             if outcome is not None and outcome.model is not None:
                 released = await self._world.release(outcome)
                 self._world.say(f"{pupil.name}: {released} is released, to be proven beside the model that looks now")
+                await pupil.released(outcome.model)
+                return
+        except ModelError as error:  # there is no such model to release, now or ever
+            self._world.say(f"{pupil.name}: {error}")
         except (FoveateError, OSError) as error:
             _log.warning("%s: %s", pupil.name, error)
             return
-        model = None if outcome is None else outcome.model
-        await pupil.keep(
-            msgspec.structs.replace(pupil.memory, unreleased=False, released=model or pupil.memory.released)
-        )
+        await pupil.keep(msgspec.structs.replace(pupil.memory, unreleased=False))

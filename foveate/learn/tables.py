@@ -106,7 +106,7 @@ def show_states(console: Console, states: Mapping[str, Mapping[str, Any]], broke
 
 
 def _title(memory: LearnerMemory) -> str:
-    return "" if memory.released is None else f"{memory.released.entry.name}@{memory.released.entry.version}"
+    return "" if memory.released is None else memory.released.title
 
 
 def _shown(figures: Mapping[str, float], name: str) -> str:

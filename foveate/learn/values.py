@@ -28,6 +28,11 @@ class LearnedModel(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     input_size: HeightWidth
 
+    @property
+    def title(self) -> str:
+        """The model as name@version."""
+        return f"{self.entry.name}@{self.entry.version}"
+
 
 class AttemptOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at a model for a camera.
@@ -36,6 +41,8 @@ class AttemptOrder(msgspec.Struct, frozen=True, kw_only=True):
     ``time_limit_s``, until a model is accepted, beside the general model and the ``current`` one where there is one.
     ``objects`` are the classes that the camera reports (empty: those that its lessons know), ``threshold`` the score
     from which it publishes. ``start_from`` is a folder with the weights of an earlier network to start one from.
+    ``changed_at_s`` (Unix seconds) is since when the camera shows what a model of its was not right about: lessons from
+    before teach, and never judge.
     """
 
     camera: str
@@ -51,6 +58,7 @@ class AttemptOrder(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     current: LearnedModel | None = None
     start_from: Path | None = None
+    changed_at_s: float | None = None
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):

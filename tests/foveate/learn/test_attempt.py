@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from edge_agent.lessons.store import LessonStore
 from foveate.learn.attempt import Attempt
-from foveate.learn.values import AttemptOrder, GeneralModel, Outcome
+from foveate.learn.folders import TAUGHT_FILE, Taught
+from foveate.learn.values import AttemptOrder, GeneralModel, LearnedModel, Outcome, encode
 from foveate.training.order import Order, Progress, Say, Trained, Way
 from pipeline.errors import ModelError
 from tests.support.spotted import fill, models_folder, trained_model
@@ -85,6 +87,49 @@ async def test_where_one_way_comes_to_nothing_the_other_is_tried(order: AttemptO
     assert tried(outcome) == [("own", False), ("adapt", True)]
     assert outcome.tried[0].reasons == ("the network fell over.",)
     assert outcome.in_words().startswith("accepted (adapt, ")
+
+
+@pytest.mark.usefixtures("blind")
+@pytest.mark.parametrize(
+    ("taught", "is_started_from"),
+    [
+        (Taught(camera="yard", to="2026-03-01T09:00:10.000Z"), True),
+        (Taught(camera="yard", to="2026-03-02T09:00:00.000Z"), False),
+        (Taught(camera="gate", to="2026-03-02T09:00:00.000Z"), True),
+        (None, False),
+    ],
+)
+async def test_a_network_never_starts_from_weights_that_know_the_lessons_that_judge(
+    order: AttemptOrder, tmp_path: Path, taught: Taught | None, is_started_from: bool
+) -> None:
+    student = tmp_path / "student"
+    student.mkdir()
+    if taught is not None:
+        (student / TAUGHT_FILE).write_bytes(encode(taught))
+    trainer = Trainer(own=True)
+    await attempted(msgspec.structs.replace(order, start_from=student, ways=("own",)), trainer)
+    assert (trainer.orders[0].start_from == student) == is_started_from
+
+
+@pytest.mark.usefixtures("blind")
+async def test_an_8_bit_build_or_a_current_model_that_does_not_load_costs_no_training(
+    order: AttemptOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(model: LearnedModel, _lessons: Path) -> LearnedModel:
+        return msgspec.structs.replace(model, file=tmp_path / "none.onnx")
+
+    monkeypatch.setattr("foveate.learn.attempt.eight_bit_twin", broken)
+    trained = Trainer(own=True)
+    outcome, _ = await attempted(order, trained)
+    assert outcome.model is not None
+    gone = broken(outcome.model, tmp_path)
+    again = msgspec.structs.replace(order, folder=tmp_path / "again", current=gone)
+    outcome, said = await attempted(again, trained)
+    assert (outcome.accepted, outcome.tried[0].build) == (True, "float")
+    assert [one.doing.partition(":")[0] for one in said[-2:]] == [
+        "no 8-bit build",
+        "judged beside the general model alone",
+    ]
 
 
 async def test_a_model_that_sees_less_than_the_general_one_is_refused_by_every_way(

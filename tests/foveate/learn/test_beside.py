@@ -11,7 +11,7 @@ from rich.console import Console
 from edge_agent.releases.settings import ReleaseSettings
 from foveate.config.settings import for_sources, plan
 from foveate.learn.beside import CameraSubject, Learning, learning, trusting_itself
-from foveate.learn.release import Releaser, named, release_name, signing_key
+from foveate.learn.release import MOST_NAME_CHARS, Releaser, named, release_name, signing_key
 from foveate.learn.values import LearnedModel, Outcome, Tried
 from foveate.plan import Plan
 from pipeline.errors import ModelError
@@ -91,6 +91,20 @@ async def test_what_was_refused_or_is_gone_is_not_released(tmp_path: Path) -> No
         await releaser.release(gone, BEGAN)
 
 
+async def test_what_an_edge_would_refuse_is_a_fault_of_the_model(tmp_path: Path) -> None:
+    hub = MemoryHub()
+    session, key = MemoryTransport(hub, name="learn"), signing_key(tmp_path)
+    releaser = Releaser(ReleasePublisher(session, TrustedKeys([key.public])), key, "general@1")
+    found = outcome(tmp_path)
+    assert found.model is not None
+    twice = msgspec.structs.replace(found, model=msgspec.structs.replace(found.model, labels=("person", "person")))
+    connected = asyncio.create_task(session.run())
+    with pytest.raises(ModelError, match="labels are not one for each"):
+        await releaser.release(twice, BEGAN)
+    connected.cancel()
+    await asyncio.gather(connected, return_exceptions=True)
+
+
 def test_an_agent_that_learns_trusts_the_key_of_its_own_folder_and_no_other_agent_does(tmp_path: Path) -> None:
     own = signing_key(tmp_path).public
     assert trusting_itself(learner(tmp_path)).agent.releases.trusted_keys == (own,)
@@ -101,6 +115,9 @@ def test_an_agent_that_learns_trusts_the_key_of_its_own_folder_and_no_other_agen
 
 def test_a_name_is_a_topic_level_and_an_8_bit_build_is_told_by_its_version() -> None:
     assert release_name("edge/7", "yard+1") == "edge_7-yard_1"
+    long = [release_name("an-agent-with-a-very-long-name-indeed", f"entrance-{side}") for side in ("north", "south")]
+    assert long[0] != long[1]
+    assert max(map(len, long)) <= MOST_NAME_CHARS
     twin = LearnedModel(
         file=Path("m-int8.onnx"),
         entry=msgspec.structs.replace(entry("t"), version="1.0.0-int8"),

@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from foveate.learn.cli import app
 from foveate.learn.folders import CameraFolders, default_state_dir
+from foveate.learn.lesson_files import PARTS_FILE, Parts
 from foveate.learn.release import signing_key
+from foveate.learn.values import encode
 from foveate.training.order import Order, Say, Trained
 from pipeline.errors import ConfigError, ModelError, SourceError
 from pipeline.releases.signing import TrustedKeys
@@ -117,6 +119,17 @@ def test_a_training_says_its_verdict_and_leaves_a_model(config: Path, tmp_path: 
     assert sorted(file.suffix for file in (tmp_path / "out").iterdir()) == [".json", ".onnx"]
 
 
+@pytest.mark.usefixtures("sees")
+def test_a_training_takes_the_lessons_that_are_there_and_not_those_of_one_left_off(
+    config: Path, tmp_path: Path
+) -> None:
+    left = CameraFolders(tmp_path / "state", "yard").learn / "by-hand"
+    left.mkdir(parents=True)
+    parts = Parts(lessons=7, learned=5, judged=2, learned_labels={"person": 9}, judged_labels={"person": 9})
+    (left / PARTS_FILE).write_bytes(encode(parts))
+    assert "accepted (own" in run("train", "-c", config, "--way", "own")
+
+
 def test_a_refused_model_ends_with_the_exit_code_of_a_model(config: Path, tmp_path: Path, sees: list[bool]) -> None:
     sees[:] = [False]
     with pytest.raises(ModelError, match="there is no model for yard"):
@@ -149,6 +162,7 @@ async def test_a_release_is_signed_retained_and_shown_by_the_status(config: Path
             manifest = TrustedKeys([key]).open(heard[0].payload).manifest
             assert manifest.audience.cameras == ("yard",)
             assert manifest.teacher == "larger@1"
+            assert manifest.parent.startswith("general@")
             assert manifest.figures["f1"] > 0.9
             assert key in said
             standing = Standing(agent="edge-7", camera="yard", stage="shadow", reason="12 of 30", since="s", at="a")

@@ -64,6 +64,7 @@ class Scene:
         self.at_once = self.most_at_once = 0
         self.ends: list[Callable[[AttemptOrder], Outcome]] = []
         self.broker_down = 0
+        self.began = BEGAN
 
     def service(self) -> LearnService:
         world = World(self._attempt, self._release, self.said.append, self._now, here)
@@ -93,9 +94,8 @@ class Scene:
         self.released.append(title)
         return title
 
-    @staticmethod
-    def _now() -> datetime:
-        return BEGAN + timedelta(seconds=asyncio.get_running_loop().time())
+    def _now(self) -> datetime:
+        return self.began + timedelta(seconds=asyncio.get_running_loop().time())
 
     def run_for(self, seconds: float, then: Callable[[LearnService], None] = lambda _: None) -> None:
         """Let the service run on virtual time, look at it, and end it as a restart would."""
@@ -307,6 +307,65 @@ def test_a_model_in_use_is_a_rival_of_the_next_one(tmp_path: Path) -> None:
     assert scene.orders[0].current is None
     assert current is not None
     assert current.entry.name == "edge-7-yard"
+
+
+def test_a_model_in_use_stays_a_rival_when_later_ones_are_taken_back(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    yard = scene.cameras[0]
+    for hour, lessons in enumerate((300, 700, 1500, 3100)):
+        yard.lessons = lessons
+        scene.began = BEGAN + timedelta(hours=hour)
+        scene.run_for(300)
+        yard.now = replace(yard.now, current=scene.released[0], own=True)
+    assert len(set(scene.released)) == 4
+    for order in scene.orders[1:]:
+        assert order.current is not None
+        assert order.current.title == scene.released[0]
+        assert order.current.file.exists()
+    assert len(list(CameraFolders(tmp_path, "yard").learn.glob("*.onnx"))) == 3
+
+
+def test_lessons_from_before_a_drift_never_judge_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.run_for(300)
+    yard = scene.cameras[0]
+    yard.now, yard.since = replace(yard.now, drifted=True, reason="its agreement fell to 0.4"), 80
+    scene.run_for(300)
+    yard.now, yard.lessons = replace(yard.now, drifted=False), 700
+    scene.run_for(300)
+    first, second, third = (order.changed_at_s for order in scene.orders)
+    assert first is None
+    assert second is not None
+    assert BEGAN.timestamp() <= second <= BEGAN.timestamp() + 300
+    assert third == second
+
+
+def test_an_attempt_begins_with_nothing_of_another_one(tmp_path: Path) -> None:
+    scene, attempt = Scene(tmp_path), CameraFolders(tmp_path, "yard").attempt
+    attempt.mkdir(parents=True)
+    (attempt / "parts.json").write_text("the lessons of last week")
+    found: list[bool] = []
+
+    def looks(order: AttemptOrder) -> Outcome:
+        found.append((order.folder / "parts.json").exists())
+        return refused(order)
+
+    scene.ends = [looks]
+    scene.run_for(300)
+    assert found == [False]
+
+
+def test_a_model_that_cannot_be_released_is_told_once_and_given_up(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.ends = [accepted, accepted]
+
+    async def faulty(outcome: Outcome) -> str:
+        raise ModelError(f"{outcome.camera}: its hash is none.")
+
+    scene._release = faulty  # type: ignore[method-assign] # what an edge would refuse
+    scene.run_for(600)
+    assert [said for said in scene.said if "its hash is none" in said] == ["yard: yard: its hash is none."]
+    assert len(scene.orders) == 1
 
 
 def test_a_network_starts_from_the_last_one_or_from_that_of_another_camera(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_agent.lessons.store import LessonStore
-from foveate.learn.lesson_files import LessonFiles, read_marks, wanted_labels
+from foveate.learn.lesson_files import LessonFiles, read_marks, split_since, wanted_labels
 from foveate.learn.split import GAP_S, MOST_JUDGED, MOST_JUDGED_SHARE, MOST_LEARNED, split
 from pipeline.policies.lesson_marks import Condition, Content, Light, Mark, Spot
 from tests.support.lessons import BEGAN, scene
@@ -26,6 +26,30 @@ def test_what_judges_is_newer_than_all_that_teaches_and_never_most_of_it(objects
     if parts.learned and parts.judged:
         assert parts.learned[-1].taken_at_s < parts.judged[0].taken_at_s - GAP_S
     assert not {one.name for one in parts.learned} & {one.name for one in parts.judged}
+
+
+@given(count=st.integers(0, 200), changed=st.integers(-5, 205), empty=st.integers(1, 4))
+@settings(deadline=None)
+def test_where_the_scene_has_changed_only_what_shows_it_judges_and_the_rest_teaches(
+    count: int, changed: int, empty: int
+) -> None:
+    marks = [mark(number, number % empty) for number in range(count)]
+    changed_at_s = 1000.0 + 2.0 * changed
+    parts = split_since(marks[::-1], changed_at_s)
+    since = [one for one in marks if one.taken_at_s >= changed_at_s]
+    assert all(one.taken_at_s >= changed_at_s for one in parts.judged)
+    assert len(parts.judged) <= round(len(since) * MOST_JUDGED_SHARE)
+    assert {one.name for one in marks if one not in since} <= {one.name for one in parts.learned}
+    assert [one.taken_at_s for one in parts.learned] == sorted(one.taken_at_s for one in parts.learned)
+    if len(since) >= 60:
+        assert {one.name for one in since} & {one.name for one in parts.learned}
+    assert split_since(marks, None) == split(marks)
+
+
+def test_what_is_learned_has_room_for_the_new_scene_first() -> None:
+    parts = split_since([mark(i) for i in range(4400)], 1000.0 + 2.0 * 4200)
+    assert len(parts.learned) == MOST_LEARNED
+    assert sum(one.taken_at_s >= 1000.0 + 2.0 * 4200 for one in parts.learned) > 90
 
 
 def test_a_newest_part_with_few_objects_is_made_larger() -> None:
