@@ -4,10 +4,10 @@ Decisions are pure (``pipeline/policies/rollout.py``, ``drift.py``); models look
 """
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edge_agent.releases.audits import Audit, Audits, Sight
-from edge_agent.releases.judging import JudgingSettings
+from edge_agent.releases.judging import JudgingSettings, Marks
 from edge_agent.releases.promise import promised_ratio, released_f1
 from edge_agent.releases.rollout_files import Kept, identity
 from edge_agent.releases.slot import ModelSlot, SlotEvent, SlotEventKind, Staged
@@ -28,17 +28,6 @@ _ENDED: dict[SlotEventKind, StageName] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What a comparison needs of the camera: the scores from which a box is published, and from which the larger model
-    counts as sure; what a look may take, ``room_ms``.
-    """
-
-    publish_score: float
-    sure_score: float
-    room_ms: float
-
-
 class CameraRollout:
     """See the module. ``wants_lessons``: the camera's own model has stopped being right, and a new one is wanted.
 
@@ -54,6 +43,7 @@ class CameraRollout:
         self.reason, self.refused, self.paused, self.wants_lessons = "", "", False, False
         self.since = rfc3339(wall_time())
         self.changes = 0
+        self._watched, self._ordered = slot.current, False
         slot.listen(self._happened)
 
     @property
@@ -80,6 +70,11 @@ class CameraRollout:
             found += [slot.current, slot.general]
         return tuple(dict.fromkeys(found))
 
+    @property
+    def undecided(self) -> bool:
+        """Whether the candidate was judged for so long that it is only looked at now and then."""
+        return RolloutGate(self.settings.gate).too_long(self.evidence)
+
     def serves(self, now_s: float) -> bool:
         """Whether the candidate is to answer the frame at hand."""
         if self.stage != "canary" or self.paused or self.unproven.busy:
@@ -93,9 +88,13 @@ class CameraRollout:
         self.check()
 
     def check(self) -> None:
-        """Withdraw a candidate that has raised, hangs, or gives what is no detection: at once."""
+        """Withdraw a candidate that has raised, hangs, or gives what is no detection: at once. Promote one for which
+        that was ordered during a look.
+        """
         if self.judging and (fault := self.unproven.fault()):
             self.slot.withdraw(fault)
+        elif self._ordered:
+            self._promote("it was promoted by command")
 
     def seen(self, audit: Audit, sight: Sight) -> None:
         """Take in one more look at a frame."""
@@ -207,10 +206,12 @@ class CameraRollout:
         elif candidate is None:
             return f"camera {self.camera} has no candidate to {command}"
         elif command == "pause":
-            self.paused, self.reason = True, "it is paused by command"
+            self.paused, self.reason, self._ordered = True, "it is paused by command", False
             self.changes += 1
         else:
             self._promote_by_command()
+        if self._ordered:
+            return f"camera {self.camera}: its release is promoted as soon as the look that is under way has ended"
         return f"camera {self.camera}: {command} is done, its release is {self.stage}"
 
     def _promote_by_command(self) -> None:
@@ -218,7 +219,8 @@ class CameraRollout:
         if self.stage == "shadow":
             self._went("canary", "it was promoted by command")
         else:
-            self._promote("it was promoted by command")
+            self._ordered = True
+            self.check()
 
     def _happened(self, event: SlotEvent) -> None:
         """Begin or end a rollout as the slot tells, whoever moved it."""
@@ -227,22 +229,31 @@ class CameraRollout:
             self.changes += 1
             return
         self.audits.clear()
+        self._ordered = False
         if event.kind is SlotEventKind.OFFERED:
             self.evidence, self.paused, self.refused = Evidence(), False, ""
             self.unproven.begin()
             self._went("shadow", f"{event.model} looks at the frames that {self.slot.replaced.title} answers")
             return
-        if event.kind is SlotEventKind.PROMOTED:
-            agreement = self.evidence.agreement
-            released = released_f1(self.slot.current.manifest) if agreement is None else agreement[0]
-            self.drift, self.wants_lessons = Drift(released), False
-        elif not self.watching:
-            self.drift = None
+        self._watch_anew(event.kind)
         if self.judging:  # the current model has gone: the candidate is to be compared with another one
             self.evidence = Evidence()
             self._went("shadow", f"{event.model}: {event.reason}")
             return
         self._went(_ENDED[event.kind], f"{event.model}: {event.reason or self.reason}")
+
+    def _watch_anew(self, kind: SlotEventKind) -> None:
+        """Begin to audit a model that is new in its place, and forget what another has shown."""
+        before, self._watched = self._watched, self.slot.current
+        if self.slot.current is before:
+            if kind is not SlotEventKind.WITHDRAWN and self.drift is not None:
+                self.drift = self.drift.beside_another()  # the general model behind it has changed
+        elif kind is SlotEventKind.PROMOTED:
+            agreement = self.evidence.agreement
+            released = released_f1(self.slot.current.manifest) if agreement is None else agreement[0]
+            self.drift, self.wants_lessons = Drift(released), False
+        else:
+            self.drift = None
 
     def _went(self, stage: StageName, reason: str) -> None:
         self.stage, self.reason, self.since = stage, reason, rfc3339(wall_time())
@@ -280,6 +291,9 @@ class CameraRollout:
             self.stage, self.reason, self.since = kept.stage, kept.reason, kept.since
 
     def begin(self) -> None:
-        """Ahead of the first frame: a candidate that the slot has kept and nothing is known of begins anew."""
+        """Ahead of the first frame: what the slot has kept and nothing is known of, since the power went, is told."""
+        self._watched = self.slot.current
+        if not self.judging and self.stage == "none" and self._watched.manifest is not None:
+            self._went("full", f"{self._watched.title} was in use before")
         if self.judging and self.stage not in ("shadow", "canary"):
             self._went("shadow", f"{self.slot.candidate.title if self.slot.candidate else ''} begins anew")

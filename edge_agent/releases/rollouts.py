@@ -11,7 +11,8 @@ from typing import Protocol
 import msgspec
 
 from edge_agent.context import Tools
-from edge_agent.releases.rollout import CameraRollout, Marks
+from edge_agent.releases.judging import Marks
+from edge_agent.releases.rollout import CameraRollout
 from edge_agent.releases.rollout_files import RolloutFiles
 from edge_agent.releases.slot import ModelSlot
 from edge_agent.releases.unproven import Unproven
@@ -51,7 +52,7 @@ class Rollouts:
         self._agent, self._rollouts, self._out = agent, rollouts, out
         self._files = None if folder is None else RolloutFiles(folder)
         self._told: dict[str, int] = {}
-        self._saved: dict[str, int] = {}
+        self._saved: dict[str, tuple[int, int]] = {}
         self.counters: Counter[str] = Counter(rollout_orders=0, rollout_bad_orders=0)
         for rollout in rollouts:
             control.subscribe(topics.rollout_command(agent, rollout.camera), partial(self._ordered, rollout), qos=1)
@@ -105,8 +106,10 @@ class Rollouts:
         if files is None:
             return
         for rollout in self._rollouts:
-            if self._saved.get(rollout.camera, 0) != rollout.changes:
-                self._saved[rollout.camera] = rollout.changes
+            # What a canary has answered counts too: after a restart it would have its tenth once more.
+            now = rollout.changes, rollout.evidence.frames if rollout.judging else 0
+            if self._saved.get(rollout.camera, (0, 0)) != now:
+                self._saved[rollout.camera] = now
                 await asyncio.to_thread(files.write, rollout.kept())
 
 

@@ -88,11 +88,12 @@ class Sights:
         """A frame has its answer: others may look too, and the larger model may be asked."""
         rollout, settings, now_s = self.rollout, self.rollout.settings, self._clock.now_s()
         self._newest = Audit(frame.key, frame, region, asked=False, sights={sight.staged: sight})
-        every_s = 60 / settings.audits_per_minute if rollout.judging else 3600 / settings.audits_per_hour
+        judging = rollout.judging and not rollout.undecided
+        every_s = 60 / settings.audits_per_minute if judging else 3600 / settings.audits_per_hour
         if now_s - self._audited_at_s >= every_s:
             self.to_ask = self._newest
             self.wake.set()
-        self._credit = min(1.0, self._credit + settings.shadow_share) if rollout.judging else 0.0
+        self._credit = min(1.0, self._credit + settings.shadow_share) if judging else 0.0
         if self._credit >= 1.0 and not len(rollout.audits):
             self._credit = 0.0
             self._open(self._newest)

@@ -66,6 +66,10 @@ class Drift:
             ahead=kept * self.ahead + (1 - kept) * (own_f1 - general_f1),
         )
 
+    def beside_another(self) -> "Drift":
+        """The same where there is another general model from now on."""
+        return replace(self, behind=Bets.alarm(), pairs=0, ahead=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class DriftDecision:

@@ -50,13 +50,17 @@ class RolloutGate:
             return Decision(stage, "it is decided")
         if paused:
             return Decision(stage, "it is paused by command")
-        missing = self._missing(stage, evidence, promised_ratio)
-        if not missing:
+        missing, too_long = self._missing(stage, evidence, promised_ratio), self.too_long(evidence)
+        if not missing and not (too_long and stage is Stage.SHADOW):
             return Decision(Stage.CANARY if stage is Stage.SHADOW else Stage.FULL, _merit(evidence))
-        if evidence.comparisons >= self.settings.most_comparisons:
-            why = f"after {evidence.comparisons} comparisons it is neither better nor worse for certain: {missing}"
-            return Decision(Stage.SHADOW, why, too_long=True)
+        if too_long:  # it stays in the shadow from then on, though the evidence for a canary may be there
+            why = f"after {evidence.comparisons} comparisons it is neither better nor worse for certain"
+            return Decision(Stage.SHADOW, f"{why}: {missing}" if missing else why, too_long=True)
         return Decision(stage, missing)
+
+    def too_long(self, evidence: Evidence) -> bool:
+        """Whether a candidate was judged for long enough: what is not certain by then hardly ever will be."""
+        return evidence.comparisons >= self.settings.most_comparisons
 
     def _fails(self, gate: Gate, evidence: Evidence) -> bool:
         if not evidence.against[gate].refutes(self.settings.alpha(gate)):

@@ -12,16 +12,22 @@ import pytest
 from edge_agent.region_of_interest import bind
 from edge_agent.releases.aside import Aside
 from edge_agent.releases.audits import MOST_OPEN, Audit, Audits, Sight
+from edge_agent.releases.judging import JudgingSettings, Marks
 from edge_agent.releases.promise import promised_ratio, released_f1
+from edge_agent.releases.rollout import CameraRollout
 from edge_agent.releases.rollout_files import Kept, RolloutFiles
-from edge_agent.releases.slot import Staged
+from edge_agent.releases.rollouts import Rollouts
+from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.releases.unproven import Unproven
 from pipeline.detections import Detections
 from pipeline.frames import Frame, FrameKey
+from pipeline.policies.comparison import Comparison, FrameScore
 from pipeline.policies.drift import Drift, DriftSettings
 from pipeline.policies.evidence import Evidence, Looks, RolloutSettings
-from pipeline.releases.manifest import Manifest
+from pipeline.releases.manifest import Kind, Manifest
 from pipeline.timing import LoopClock, run_virtual
+from pipeline.transport.base import Outgoing
+from pipeline.transport.memory import MemoryHub, MemoryTransport
 from tests.support.detectors import VirtualRunner, grey_picture
 from tests.support.releases import Named, manifest_of
 
@@ -197,3 +203,124 @@ def test_a_folder_that_cannot_be_written_is_told_of_once(tmp_path: Path, caplog:
     for _ in range(3):
         files.write(Kept("gate", "none", "2026-03-01T12:00:00.000Z"))
     assert len(caplog.records) == 1
+
+
+MARKS = Marks(publish_score=0.4, sure_score=0.5, room_ms=100.0)
+
+
+def released(version: str, kind: Kind = "camera") -> Staged:
+    named = Named("own", version)
+    return Staged(named, manifest_of(version.encode(), "own", version, kind=kind), release=version)
+
+
+def rollout(*promoted: Staged, look_s: float = 0.01, settings: JudgingSettings | None = None) -> CameraRollout:
+    """A camera's rollout after some models were promoted."""
+    made = CameraRollout(ModelSlot("gate", FIRST), unproven(look_s), settings or JudgingSettings(), MARKS)
+    for staged in promoted:
+        made.slot.offer(staged)
+        made.slot.promote()
+    return made
+
+
+def judged(candidate_f1: float, count: int = 50) -> Evidence:
+    """What is known of a candidate that is as good as the current model."""
+    evidence, alike = Evidence(), FrameScore(candidate_f1, False, None)
+    for _ in range(count):
+        evidence = evidence.compared(Comparison(alike, alike, 1), RolloutSettings())
+    return evidence
+
+
+def test_a_general_model_behind_a_cameras_own_changes_nothing_of_what_its_own_is_held_to() -> None:
+    made = rollout(released("1"))
+    made.drift = Drift(0.9).add(0.85, 0.8, DriftSettings())
+    made.wants_lessons = True
+    made.slot.offer(released("2", "general"))
+    made.evidence = judged(0.4)
+    made.slot.promote()
+    assert made.drift is not None
+    assert (made.drift.released_f1, made.drift.audits) == (0.9, 1)
+    assert made.drift.pairs == 0  # those were with another general model
+    assert made.wants_lessons
+
+
+def test_a_model_that_is_gone_back_to_is_not_held_to_what_its_successor_has_shown() -> None:
+    made = rollout(released("1"), released("2"))
+    made.drift = Drift(0.9).add(0.1, 0.8, DriftSettings())
+    made.slot.rollback("it is worse")
+    assert made.watching
+    assert made.drift is None
+
+
+def test_a_promotion_that_is_ordered_during_a_look_comes_after_it() -> None:
+    async def main() -> None:
+        made = rollout(look_s=0.3)
+        candidate = released("1")
+        made.slot.offer(candidate)
+        made.command("promote")
+        looking = asyncio.create_task(made.unproven.look(candidate, look, 1.0))
+        await asyncio.sleep(0.1)
+        assert "as soon as" in made.command("promote")
+        made.check()
+        assert made.slot.current is FIRST
+        await looking
+        made.check()
+        assert made.slot.current is candidate
+
+    run_virtual(main())
+
+
+def test_a_promotion_that_was_ordered_does_not_outlive_a_pause_or_its_candidate() -> None:
+    async def main() -> None:
+        made = rollout(look_s=0.3)
+        candidate = released("1")
+        for then in ("pause", "offer"):
+            made.slot.offer(candidate)
+            made.command("promote")
+            looking = asyncio.create_task(made.unproven.look(candidate, look, 1.0))
+            await asyncio.sleep(0.1)
+            made.command("promote")
+            if then == "pause":
+                made.command("pause")
+            else:
+                made.slot.offer(released("2"))
+            await looking
+            made.check()
+            assert made.slot.current is FIRST
+            made.slot.withdraw("the next one")
+            candidate = released("3")
+
+    run_virtual(main())
+
+
+def test_after_a_power_cut_in_mid_switch_the_model_in_use_is_told_of() -> None:
+    before = rollout()
+    before.slot.offer(released("1"))
+    kept = before.kept()  # what follows is not written any more
+    before.slot.promote()
+    after = rollout()
+    after.slot.restore(None, before.slot.current, None, None)
+    after.recall(kept)
+    after.begin()
+    assert after.stage == "full"
+    assert "own@1" in after.reason
+
+
+def test_what_a_canary_has_answered_is_not_forgotten_by_a_restart(tmp_path: Path) -> None:
+    class Deaf:
+        def retain(self, outgoing: Outgoing) -> None: ...
+
+    async def main() -> None:
+        made = rollout()
+        rollouts = Rollouts("a1", [made], tmp_path, MemoryTransport(MemoryHub()), Deaf())
+        candidate = released("1")
+        made.slot.offer(candidate)
+        await rollouts.save()
+        for staged in (FIRST, FIRST, candidate):
+            made.answered(staged)
+        await rollouts.save()
+        kept = RolloutFiles(tmp_path).read("gate")
+        assert kept is not None
+        assert kept.evidence is not None
+        assert (kept.evidence.frames, kept.evidence.served) == (3, 1)
+
+    asyncio.run(main())

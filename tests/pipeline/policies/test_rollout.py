@@ -114,6 +114,18 @@ def test_what_is_not_decided_for_too_long_goes_back_to_the_shadow_and_says_so() 
     assert "after 50 comparisons" in decision.reason
 
 
+def test_what_is_not_decided_for_too_long_stays_in_the_shadow() -> None:
+    evidence = Evidence()
+    for _ in range(60):
+        evidence = evidence.looked(looks(), 1.0, SETTINGS).compared(Comparison(score(0.9), score(0.5), 1), SETTINGS)
+    assert GATE.decide(Stage.SHADOW, evidence, 1.0).stage is Stage.CANARY
+    gate = RolloutGate(replace(SETTINGS, most_comparisons=60, least_served=1000))
+    assert gate.decide(Stage.CANARY, evidence, 1.0).too_long
+    again = gate.decide(Stage.SHADOW, evidence, 1.0)
+    assert again.stage is Stage.SHADOW
+    assert again.too_long
+
+
 def test_a_paused_candidate_goes_no_further_and_can_still_be_withdrawn() -> None:
     good, bad = Evidence(), Evidence()
     for _ in range(200):
