@@ -11,9 +11,9 @@ class JudgingSettings:
     """How often a candidate looks, and how often the larger model is asked about a whole frame for it.
 
     A candidate looks at ``shadow_share`` of the analysed frames, and at those that the larger model sees as a whole.
-    While there is one, ``audits_per_minute`` such frames are wanted, ``audits_per_hour`` once it was judged for too long
-    and while a camera has a model of its own; whole frames that are asked about anyway count. A look of a candidate that takes over
-    ``hang_s`` hangs.
+    While there is one, ``audits_per_minute`` such frames are wanted, ``audits_per_hour`` once it was judged for too
+    long and while a camera has a model of its own; whole frames that are asked about anyway count. A look of a
+    candidate that takes over ``hang_s`` hangs.
     """
 
     shadow_share: float = 0.2

@@ -55,7 +55,7 @@ class Sights:
                 return sight
 
     async def _proven(self, staged: Staged, frame: Frame, region: RegionOfInterest) -> Sight | None:
-        """What a proven model sees. None for a release that raises all the same: it is taken back, and costs no frame."""
+        """What a proven model sees; None for a release that raises all the same, which is taken back."""
         started_s = self._clock.now_s()
         try:
             found = await self._model.run(self._call(staged, frame, region))

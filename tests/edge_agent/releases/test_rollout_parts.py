@@ -224,7 +224,7 @@ def rollout(*promoted: Staged, look_s: float = 0.01, settings: JudgingSettings |
 
 def judged(candidate_f1: float, count: int = 50) -> Evidence:
     """What is known of a candidate that is as good as the current model."""
-    evidence, alike = Evidence(), FrameScore(candidate_f1, False, None)
+    evidence, alike = Evidence(), FrameScore(candidate_f1, missed_all=False, brier=None)
     for _ in range(count):
         evidence = evidence.compared(Comparison(alike, alike, 1), RolloutSettings())
     return evidence
