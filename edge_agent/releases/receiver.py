@@ -196,6 +196,8 @@ class Receiver:
         (release, task), self._staging = self._staging, None
         error = None if task.cancelled() else task.exception()
         if error is not None:
+            if not isinstance(error, Exception):
+                raise error
             _log.error("%s has failed", release.manifest.title, exc_info=error)
             self._drop(release, f"it cannot be taken in ({type(error).__name__}: {error}).")
 
