@@ -10,7 +10,7 @@ from io import FileIO
 
 import msgspec
 
-from pipeline.alerts import Alert, encode_alert
+from pipeline.alerts import AnyAlert, encode_alert
 from pipeline.results import CameraState, Result, encode_result
 from pipeline.timing import rfc3339, wall_time
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
@@ -78,7 +78,7 @@ class Publisher:
         self._keep(Outgoing(topics.state(camera), body, qos=1, retain=True))
         self._wake.set()
 
-    def alert(self, alert: Alert) -> None:
+    def alert(self, alert: AnyAlert) -> None:
         """Publish an alert, soon."""
         if len(self._alerts) >= ALERTS_WAITING:
             self._alerts.popleft()

@@ -25,12 +25,13 @@ from foveate.config.load import Overrides, load
 from foveate.config.model_check import check_models
 from foveate.config.models import Configuration
 from foveate.config.settings import for_sources, mqtt_settings, plan, worker_settings
+from foveate.learn.alone import learning_alone
 from foveate.learn.folders import default_state_dir
 from foveate.outputs import check_apart, console
 from foveate.plan import Outputs, Plan
 from foveate.run import Run
 from foveate.watch import watch
-from pipeline.alerts import Alert
+from pipeline.alerts import AnyAlert
 from pipeline.detectors.threads import default_threads
 from pipeline.errors import ConfigError, FoveateError, SourceError
 from pipeline.network.profiles import PROFILES, in_folder
@@ -172,7 +173,7 @@ def watch_command(
 @app.command()
 def schema(what: Annotated[str, typer.Argument(metavar="WHAT", help="result or alert")] = "result") -> None:
     """Print the JSON Schema of a published message."""
-    messages: dict[str, type[msgspec.Struct]] = {"result": Result, "alert": Alert}
+    messages = {"result": Result, "alert": AnyAlert}
     if what not in messages:
         raise ConfigError(f"there is no schema of {what!r}: there is one of {' and one of '.join(messages)}.")
     typer.echo(json.dumps(msgspec.json.schema(messages[what]), indent=2))
@@ -222,7 +223,8 @@ def _configuration(sources: list[str], config: Path | None, overrides: Overrides
 def _go(made: Plan, outputs: Outputs, verbose: bool, inputs: Sequence[str | Path] = ()) -> None:
     check_apart(outputs, inputs)
     _log_to_stderr(verbose)
-    raise typer.Exit(asyncio.run(Run(made, outputs, console()).go()))
+    with learning_alone(made):
+        raise typer.Exit(asyncio.run(Run(made, outputs, console()).go()))
 
 
 def _log_to_stderr(verbose: bool) -> None:

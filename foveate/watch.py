@@ -9,7 +9,7 @@ from typing import TextIO
 
 import msgspec
 
-from pipeline.alerts import Alert, decode_alert, encode_alert
+from pipeline.alerts import AnyAlert, decode_alert, encode_alert
 from pipeline.errors import BrokerError
 from pipeline.results import Result, decode_result, encode_result
 from pipeline.transport.base import Message
@@ -125,8 +125,8 @@ def readable(result: Result) -> str:
     return printable("".join(parts))
 
 
-def readable_alert(alert: Alert) -> str:
-    """One line for people: time, camera, whether it is breached or cleared, and what was measured and done."""
+def readable_alert(alert: AnyAlert) -> str:
+    """One line for people: time, camera, what it is about, and why or what was measured and done."""
     return printable(f"{_time(alert.at)} {alert.camera} ALERT {alert.state}  {alert.detail}")
 
 

@@ -10,7 +10,7 @@ from pipeline.results import Number
 ALERT_SCHEMA_VERSION: Literal[1] = 1
 
 
-class Alert(msgspec.Struct, frozen=True, kw_only=True):
+class Alert(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="latency_budget"):
     """A latency budget was breached, or has cleared; sent again with every further step taken while it is breached.
 
     ``stage`` is null where the budget is that of the whole segment. ``p99_ms`` is null where too few frames pass to
@@ -19,7 +19,6 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal[1] = ALERT_SCHEMA_VERSION
     camera: str
-    kind: Literal["latency_budget"] = "latency_budget"
     segment: Segment
     stage: Stage | None = None
     state: Literal["breached", "cleared"]
@@ -31,11 +30,30 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     at: str
 
 
-def encode_alert(alert: Alert) -> bytes:
+class ModelAlert(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="model"):
+    """A released model was given up: as a candidate (``withdrawn``), by command or for a fault (``rolled_back``), or as
+    it has stopped being right (``fallen_back``).
+
+    ``given_up`` is that model, ``current`` the one that answers from now on, both name@version; ``detail`` says why.
+    """
+
+    schema: Literal[1] = ALERT_SCHEMA_VERSION
+    camera: str
+    state: Literal["withdrawn", "rolled_back", "fallen_back"]
+    given_up: str
+    current: str
+    detail: str
+    at: str
+
+
+AnyAlert = Alert | ModelAlert
+
+
+def encode_alert(alert: AnyAlert) -> bytes:
     """The alert as one line of JSON."""
     return msgspec.json.encode(alert)
 
 
-def decode_alert(data: bytes | str) -> Alert:
+def decode_alert(data: bytes | str) -> AnyAlert:
     """Parse one alert. Raises msgspec.ValidationError with the path of what is wrong."""
-    return msgspec.json.decode(data, type=Alert)
+    return msgspec.json.decode(data, type=AnyAlert)

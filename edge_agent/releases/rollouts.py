@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -14,9 +14,10 @@ from edge_agent.context import Tools
 from edge_agent.releases.judging import Marks
 from edge_agent.releases.rollout import CameraRollout
 from edge_agent.releases.rollout_files import RolloutFiles
-from edge_agent.releases.slot import ModelSlot
+from edge_agent.releases.slot import ModelSlot, SlotEvent, SlotEventKind
 from edge_agent.releases.unproven import Unproven
 from edge_agent.settings import CameraSettings
+from pipeline.alerts import ModelAlert
 from pipeline.policies.rollout import progress
 from pipeline.releases.standing import Audited, Role, Standing, decode_order, encode_standing
 from pipeline.timing import rfc3339, wall_time
@@ -27,6 +28,11 @@ _log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
 SAVE_EVERY_S = 10.0
 MOST_ORDER_BYTES = 1000
+_GIVEN_UP: dict[SlotEventKind, Literal["withdrawn", "rolled_back", "fallen_back"]] = {
+    SlotEventKind.WITHDRAWN: "withdrawn",
+    SlotEventKind.ROLLED_BACK: "rolled_back",
+    SlotEventKind.FELL_BACK: "fallen_back",
+}
 
 
 def new_rollout(slot: ModelSlot, settings: CameraSettings, tools: Tools, *, patient: bool) -> CameraRollout:
@@ -37,17 +43,21 @@ def new_rollout(slot: ModelSlot, settings: CameraSettings, tools: Tools, *, pati
     return CameraRollout(slot, Unproven(tools.pools.aside, tools.clock, judging.hang_s), judging, marks)
 
 
-class Retains(Protocol):
-    """Keeps a retained message up to date at the broker; ``Publisher`` does."""
+class Outlet(Protocol):
+    """Keeps a retained message up to date at the broker, and sends alerts; ``Publisher`` does."""
 
     def retain(self, outgoing: Outgoing) -> None: ...
 
+    def alert(self, alert: ModelAlert) -> None: ...
+
 
 class Rollouts:
-    """See the module. A camera's standing goes out when something has changed, at most once a second."""
+    """See the module. A camera's standing goes out when something has changed, at most once a second; that a model was
+    given up is an alert too.
+    """
 
     def __init__(
-        self, agent: str, rollouts: Sequence[CameraRollout], folder: Path | None, control: Transport, out: Retains
+        self, agent: str, rollouts: Sequence[CameraRollout], folder: Path | None, control: Transport, out: Outlet
     ) -> None:
         self._agent, self._rollouts, self._out = agent, rollouts, out
         self._files = None if folder is None else RolloutFiles(folder)
@@ -56,6 +66,7 @@ class Rollouts:
         self.counters: Counter[str] = Counter(rollout_orders=0, rollout_bad_orders=0)
         for rollout in rollouts:
             control.subscribe(topics.rollout_command(agent, rollout.camera), partial(self._ordered, rollout), qos=1)
+            rollout.slot.listen(partial(self._happened, rollout.slot))
 
     def _ordered(self, rollout: CameraRollout, message: Message) -> None:
         """Handle a command; a retained one is from before, and nobody may still want it."""
@@ -69,6 +80,14 @@ class Rollouts:
             return
         self.counters["rollout_orders"] += 1
         _log.info("%s", rollout.command(order.command))
+
+    def _happened(self, slot: ModelSlot, event: SlotEvent) -> None:
+        if (state := _GIVEN_UP.get(event.kind)) is not None:
+            detail, now = f"{event.model}: {event.reason}", rfc3339(wall_time())
+            alert = ModelAlert(
+                camera=slot.camera, state=state, given_up=event.model, current=slot.current.title, detail=detail, at=now
+            )
+            self._out.alert(alert)
 
     async def recall(self) -> None:
         """Go on from before a restart; after the slots have got their models back, ahead of the first frame."""

@@ -39,7 +39,8 @@ cameras:
 
 
 def alerts(listener: Listener) -> list[Alert]:
-    return [decode_alert(m.payload) for m in listener.messages if m.topic == topics.alert("gate")]
+    heard = [decode_alert(m.payload) for m in listener.messages if m.topic == topics.alert("gate")]
+    return [alert for alert in heard if isinstance(alert, Alert)]
 
 
 def looked_by(listener: Listener) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from foveate.watch import WAITING_LINES, Lines, readable, watch
-from pipeline.alerts import Alert, decode_alert, encode_alert
+from pipeline.alerts import Alert, AnyAlert, ModelAlert, decode_alert, encode_alert
 from pipeline.errors import BrokerError, ConfigError
 from pipeline.results import FrameSize, Models, Result, ResultDetection, Timings, encode_result
 from pipeline.transport.base import Message, Outgoing
@@ -132,10 +132,28 @@ async def test_alerts_have_a_line_of_their_own_among_the_results() -> None:
     assert shown[2].startswith("foveate/plaza/alert: not an alert")
 
 
-async def test_alerts_are_lines_of_json_too() -> None:
+GIVEN_UP = ModelAlert(
+    camera="plaza",
+    state="withdrawn",
+    given_up="own@1",
+    current="nanodet@1",
+    detail="own@1: it shows nothing",
+    at="2026-03-01T12:00:01.200Z",
+)
+
+
+@pytest.mark.usefixtures("utc")
+async def test_a_model_that_was_given_up_has_a_line_of_its_own() -> None:
+    lines = Lines(as_json=False)
+    lines.take_alert(Message("foveate/plaza/alert", encode_alert(GIVEN_UP)))
+    assert await printed(lines) == "12:00:01.200 plaza ALERT withdrawn  own@1: it shows nothing\n"
+
+
+@pytest.mark.parametrize("alert", [ALERT, GIVEN_UP])
+async def test_alerts_are_lines_of_json_too(alert: AnyAlert) -> None:
     lines = Lines(as_json=True)
-    lines.take_alert(Message("foveate/plaza/alert", encode_alert(ALERT)))
-    assert decode_alert(await printed(lines)) == ALERT
+    lines.take_alert(Message("foveate/plaza/alert", encode_alert(alert)))
+    assert decode_alert(await printed(lines)) == alert
 
 
 class Closing(io.StringIO):

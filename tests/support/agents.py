@@ -21,7 +21,7 @@ from edge_agent.pools import Inline, Pools, Runner
 from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.releases.judging import JudgingSettings
 from edge_agent.settings import AgentSettings, CameraSettings, UplinkSettings
-from pipeline.alerts import Alert, decode_alert
+from pipeline.alerts import Alert, AnyAlert, ModelAlert, decode_alert
 from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.ledger import LedgerSnapshot
@@ -262,6 +262,13 @@ class Stage:
 
     def alerts(self, camera: str = "gate") -> list[Alert]:
         """What a subscriber hears of budgets."""
+        return [alert for alert in self._all_alerts(camera) if isinstance(alert, Alert)]
+
+    def model_alerts(self, camera: str = "gate") -> list[ModelAlert]:
+        """What a subscriber hears of models that were given up."""
+        return [alert for alert in self._all_alerts(camera) if isinstance(alert, ModelAlert)]
+
+    def _all_alerts(self, camera: str) -> list[AnyAlert]:
         return [decode_alert(m.payload) for m in self.heard if m.topic == topics.alert(camera)]
 
     def states(self, camera: str = "gate") -> list[tuple[str, str]]:

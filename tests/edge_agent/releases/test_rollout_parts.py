@@ -19,6 +19,7 @@ from edge_agent.releases.rollout_files import Kept, RolloutFiles
 from edge_agent.releases.rollouts import Rollouts
 from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.releases.unproven import Unproven
+from pipeline.alerts import ModelAlert
 from pipeline.detections import Detections
 from pipeline.frames import Frame, FrameKey
 from pipeline.policies.comparison import Comparison, FrameScore
@@ -308,6 +309,8 @@ def test_after_a_power_cut_in_mid_switch_the_model_in_use_is_told_of() -> None:
 def test_what_a_canary_has_answered_is_not_forgotten_by_a_restart(tmp_path: Path) -> None:
     class Deaf:
         def retain(self, outgoing: Outgoing) -> None: ...
+
+        def alert(self, alert: ModelAlert) -> None: ...
 
     async def main() -> None:
         made = rollout()

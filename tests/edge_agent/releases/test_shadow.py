@@ -113,6 +113,9 @@ def test_a_candidate_that_sees_nothing_is_withdrawn_from_the_shadow_and_answers_
     assert last.stage == "withdrawn"
     assert "own@1" in last.reason
     assert last.comparisons < 40
+    (alert,) = made.model_alerts()
+    assert (alert.state, alert.given_up, alert.current) == ("withdrawn", "own@1", "small@1")
+    assert alert.detail == last.reason
     assert all(result.models.edge == "small@1" for result in made.results())
 
 
@@ -182,6 +185,7 @@ def test_a_model_of_the_cameras_own_that_stops_being_right_falls_back_and_asks_f
     last = watched(made)[-1]
     assert last.stage == "fallen_back"
     assert last.learn_again
+    assert [alert.state for alert in made.model_alerts()] == ["fallen_back"]
     assert made.agent.cameras[0].rollout.wants_lessons
     assert made.results()[-1].models.edge == "small@1"
     assert len(made.results()) == 200
