@@ -58,6 +58,8 @@ class Agent:
         self.links, self.started = links, started or wall_time()
         self._clock, self._open_source, self._record = clock, open_source, record
         self._stop = asyncio.Event()
+        self.recalled = asyncio.Event()
+        """Set once everything is as it was before a restart."""
         self.publisher = Publisher(settings.agent, links.control)
         self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
         self.uplink.workers.expect(settings.uplink.model, label_set(detector.labels), self.uplink.counters)
@@ -122,6 +124,7 @@ class Agent:
         await self._state.recall()
         await self.releases.recall()
         await self.rollouts.recall()
+        self.recalled.set()
         async with _background(helpers) as background:
             for camera in self.cameras:
                 await self.state(camera.name, camera.board)

@@ -15,6 +15,7 @@ from foveate.learn.pupils import Terms
 from foveate.learn.release import Releaser, signing_key
 from foveate.learn.service import LearnService
 from foveate.learn.subject import Look
+from foveate.learn.training_process import NO_TORCH, can_train
 from foveate.learn.values import GeneralModel, Outcome
 from foveate.learn.world import World
 from foveate.plan import Plan
@@ -85,15 +86,20 @@ class CameraSubject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learning:
-    """The service of an agent and the session that its releases go out on."""
+    """The service of an agent and the session that its releases go out on.
+
+    ``ready`` is when there is something to see: before, each camera looks as if it had no model of its own.
+    """
 
     service: LearnService
     publisher: ReleasePublisher
     session: Transport
+    ready: asyncio.Event
 
     async def run(self) -> None:
         """Learn and release until cancelled; a fault ends the learning and nothing else."""
         try:
+            await self.ready.wait()
             async with asyncio.TaskGroup() as tasks:
                 for part in (self.session, self.publisher, self.service):
                     tasks.create_task(part.run())
@@ -116,5 +122,6 @@ def learning(plan: Plan, agent: Agent, links: Links, clock: Clock, console: Cons
     general = GeneralModel(name=edge.name, input_size=edge.input_size, models_dir=plan.models_dir)
     subjects = [CameraSubject(agent, camera, clock) for camera in agent.cameras if camera.settings.lessons.enabled]
     world = World(attempt, release, partial(console.print, markup=False, soft_wrap=True))
-    service = LearnService(subjects, state_dir, Terms(plan.agent.agent, plan.learn, general), world)
-    return Learning(service, publisher, session)
+    unusable = "" if can_train() else NO_TORCH
+    service = LearnService(subjects, state_dir, Terms(plan.agent.agent, plan.learn, general), world, unusable)
+    return Learning(service, publisher, session, agent.recalled)

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import msgspec
 
+from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.store import LessonStore
 from foveate.training.order import Order, Progress, Trained
 from pipeline.errors import ConfigError, FoveateError
 
 NICENESS = 10
 """Whatever answers frames on this machine comes first."""
+MOST_LESSON_BYTES = 512 * 1024 * 1024
+"""Pictures that are held in memory as they were taken, whatever their size; more are thinned as the store would."""
 USAGE = "usage: python -m foveate.training ORDER.json LESSONS_DIR"
 
 
@@ -46,8 +49,14 @@ def _order(path: Path) -> Order:
 def _train(order: Order, lessons_dir: Path) -> Trained:
     # PyTorch is imported once its threads have been told how to wait.
     way = importlib.import_module(f"foveate.training.{order.way}")
-    trained: Trained = way.train(LessonStore(lessons_dir).read(), order, _print)
+    trained: Trained = way.train(lessons_held(LessonStore(lessons_dir)), order, _print)
     return trained
+
+
+def lessons_held(store: LessonStore) -> list[Lesson]:
+    """The lessons of a store that are not too many to be held, oldest first."""
+    one = store.read(1)
+    return store.read(max(1, MOST_LESSON_BYTES // one[0].picture.nbytes)) if one else []
 
 
 def _print(said: Progress | Trained) -> None:

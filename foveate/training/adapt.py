@@ -12,6 +12,7 @@ from typing import Any
 
 import cv2
 import msgspec
+import numpy as np
 import onnx
 import torch
 
@@ -193,7 +194,8 @@ def _plan(
         Size(shown.picture.shape[1], shown.picture.shape[0]), base.input_size, base.entry.input.stride_px
     )
     if order.most_ms is not None:
-        candidates = _in_time(candidates, order, base, shown.picture, clock)
+        frame = np.full((shown.window.height, shown.window.width, 3), 127, np.uint8)
+        candidates = _in_time(candidates, order, base, frame, clock)
 
     def stands(size: HeightWidth) -> float:
         contract = _contract(base.entry, order, size)
@@ -206,16 +208,16 @@ def _plan(
 
 
 def _in_time(
-    candidates: Sequence[HeightWidth], order: Order, base: BaseModel, picture: Image, clock: Clock
+    candidates: Sequence[HeightWidth], order: Order, base: BaseModel, frame: Image, clock: Clock
 ) -> list[HeightWidth]:
-    """The inputs at which the model takes no longer than asked for, measured on this machine on one thread."""
+    """The inputs at which the model takes no longer than asked for, for frames like this on one thread here."""
     file = order.folder / SMALLER
     onnx.save(_smaller(base, order), file)
     times = {}
     for size in candidates:
         contract = _signed(_contract(base.entry, order, size), file, 0)
         detector = load_file(file, contract, label_file=None, input_size=size, threads=1)
-        times[size] = median_ms(lambda detector=detector: detector.detect([picture], 0.3), clock)  # type: ignore[misc]
+        times[size] = median_ms(lambda detector=detector: detector.detect([frame], 0.3), clock)  # type: ignore[misc]
     fitting = [size for size in candidates if order.most_ms is None or times[size] <= order.most_ms]
     if not fitting:
         fastest = min(times, key=lambda size: times[size])

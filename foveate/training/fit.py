@@ -203,7 +203,10 @@ class Fitting:
             return
         self._student.load_state_dict(state["student"])
         self._optimizer.load_state_dict(state["optimizer"])
-        self._average, self._best = state["average"], state["best"]
+        # What is loaded lies on the CPU, and is averaged with weights that may lie elsewhere.
+        self._average, self._best = (
+            {name: value.to(self._device) for name, value in state[kept].items()} for kept in ("average", "best")
+        )
         self._best_f1, self._stale, self._loss = state["best_f1"], state["stale"], state["loss"]
         self._step, self._spent_s, self._checked = state["step"], state["spent_s"], state["checked"]
         self._rng.bit_generator.state = json.loads(state["random"])

@@ -1,6 +1,7 @@
 """A small network of a camera's own, learned from its lessons."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from pipeline.geometry import Size
 from pipeline.timing import Clock, MonotonicClock
 
 PLAN, WEIGHTS, MODEL = "plan.json", "weights.pt", "model.onnx"
-LEAST_LESSONS = 20
+LEAST_LESSONS, LEAST_OBJECTS = 20, 20
 RESERVE = 0.08
 """Share of the time limit that is left for calibration, export and proof."""
 PROVEN_PICTURES = 4
@@ -89,16 +90,17 @@ def calibrate(student: Student, judged: Samples, labels: Sequence[str]) -> dict[
 
 
 def _check(learned: Sequence[Lesson], order: Order) -> None:
-    known = {label for lesson in learned for label in lesson.known.label.tolist()}
+    known = Counter(label for lesson in learned for label in lesson.known.label.tolist())
     if len(learned) < LEAST_LESSONS or not order.labels:
         raise ConfigError(
             f"{len(learned)} lessons of {len(order.labels)} classes are too few to train a model for camera "
             f"{order.camera}: {LEAST_LESSONS} lessons and one class are needed; collect more."
         )
-    if absent := [label for label in order.labels if label not in known]:
+    if scarce := [label for label in order.labels if known[label] < LEAST_OBJECTS]:
         raise ConfigError(
-            f"None of the {len(learned)} lessons of camera {order.camera} shows the class {absent[0]!r}: collect "
-            "lessons that do, or leave it out of the training."
+            f"The {len(learned)} lessons of camera {order.camera} show {known[scarce[0]]} objects of the class "
+            f"{scarce[0]!r}, and a network learns to see it from {LEAST_OBJECTS} at least: collect more of them, or "
+            "leave the class out of the camera's objects."
         )
 
 

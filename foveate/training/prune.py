@@ -1,4 +1,4 @@
-"""Making an ONNX detector smaller: classes that nobody asks for, and channels that say least.
+"""Making an ONNX detector smaller: without the classes that nobody asks for.
 
 What is removed from a convolution is removed from all that reads it, so the graph stays whole and its head keeps its
 contract with fewer classes.

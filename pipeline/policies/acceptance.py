@@ -69,9 +69,10 @@ class AcceptanceSettings:
     """Limits. Losses and gains are in F1, times as multiples of the rival's, the rest as shares.
 
     ``most_loss`` is for the difference itself, ``margin`` for its lower bound. A class of at least ``class_objects`` to
-    find may lose ``class_loss``. A model is worth a change that is better by ``least_gain`` or takes no more than
-    ``faster`` of the time; one slower than ``slower`` must surely be better, by ``slower_gain``, and is never slower
-    than ``slowest``.
+    find may lose ``class_loss``, one of at least ``few_objects``, which says less, ``few_loss`` of the rival's F1: few
+    objects count for nothing among many of another class, and still somebody looks for them. A model is worth a change
+    that is better by ``least_gain`` or takes no more than ``faster`` of the time; one slower than ``slower`` must be
+    better for sure, by ``slower_gain``, and is never slower than ``slowest``.
     """
 
     least_with_objects: int = 12
@@ -81,6 +82,8 @@ class AcceptanceSettings:
     margin: float = 0.02
     class_objects: int = 20
     class_loss: float = 0.05
+    few_objects: int = 5
+    few_loss: float = 0.5
     blind_more: float = 0.03
     overconfidence_free: float = 0.10
     overconfidence_more: float = 0.05
@@ -144,7 +147,7 @@ def _worse(trained: JudgedFigures, one: Rivalry, limits: AcceptanceSettings) -> 
             )
     for label, its_class in rival.classes.items():
         mine_class = trained.classes.get(label, ClassFigures(0.0, its_class.objects))
-        if its_class.objects >= limits.class_objects and not mine_class.f1 >= its_class.f1 - limits.class_loss:
+        if its_class.objects >= limits.few_objects and not mine_class.f1 >= _least_f1(its_class, limits):
             found.append(f"its F1 of {label} is {mine_class.f1:.3f}, that of {rival.model} {its_class.f1:.3f}")
     if not trained.blind_share <= rival.blind_share + limits.blind_more:
         found.append(
@@ -158,6 +161,13 @@ def _worse(trained: JudgedFigures, one: Rivalry, limits: AcceptanceSettings) -> 
             f"{rival.overconfidence:.3f}"
         )
     return found
+
+
+def _least_f1(rival: ClassFigures, limits: AcceptanceSettings) -> float:
+    """What a model must at least reach of a class that was seen often, or at least a few times."""
+    if rival.objects >= limits.class_objects:
+        return rival.f1 - limits.class_loss
+    return rival.f1 * (1 - limits.few_loss)
 
 
 def _slower(trained: JudgedFigures, one: Rivalry, limits: AcceptanceSettings) -> list[str]:

@@ -144,10 +144,26 @@ class Breaks:
 
 
 async def test_a_fault_of_learning_ends_it_and_reaches_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    parts = Breaks(breaks=False), Breaks(breaks=False), Breaks(breaks=True)
-    await Learning(parts[2], parts[0], parts[1]).run()  # type: ignore[arg-type] # all that is asked of them is to run
+    parts, ready = (Breaks(breaks=False), Breaks(breaks=False), Breaks(breaks=True)), asyncio.Event()
+    ready.set()
+    await Learning(parts[2], parts[0], parts[1], ready).run()  # type: ignore[arg-type] # they are asked to run alone
     assert "learning has broken down" in caplog.text
     assert all(part.ended for part in parts)
+
+
+def test_nothing_is_concluded_from_cameras_before_they_are_as_they_were(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with stage([Pictures(3)], cameras=(camera(),)) as made:
+            parts = [Breaks(breaks=True) for _ in range(3)]
+            learning = Learning(*parts, made.agent.recalled)  # type: ignore[arg-type] # they are asked to run alone
+            waiting = asyncio.create_task(learning.run())
+            await asyncio.sleep(5.0)
+            assert not any(part.ended for part in parts)
+            await made.agent.run(1.0)
+            await waiting
+            assert any(part.ended for part in parts)
+
+    run_virtual(main())
 
 
 def test_a_camera_tells_which_model_looks_how_well_and_how_fast(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import msgspec
 import pytest
 
 from edge_agent.lessons.store import LessonStore
-from foveate.training.__main__ import NICENESS, main
+from foveate.training import __main__ as training
+from foveate.training.__main__ import NICENESS, lessons_held, main
 from foveate.training.order import Order, Progress, Trained
 from pipeline.errors import ConfigError
 from tests.support.lessons import scene
@@ -35,6 +36,18 @@ def test_the_process_trains_from_a_store_and_its_last_line_is_the_model(
     assert trained.file.is_file()
     assert trained.file.is_relative_to(tmp_path / "work")
     assert lowered == [NICENESS]
+
+
+def test_more_pictures_than_may_be_held_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LessonStore(tmp_path)
+    for lesson in scene(40, empty_share=0.0):
+        store.add(lesson)
+    found = store.read()
+    monkeypatch.setattr(training, "MOST_LESSON_BYTES", 20 * found[0].picture.nbytes)
+    held = lessons_held(LessonStore(tmp_path))
+    assert 0 < len(held) <= 20 < len(found)
+    assert [lesson.taken_at for lesson in held] == sorted(lesson.taken_at for lesson in held)
+    assert lessons_held(LessonStore(tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize("arguments", [[], ["absent.json", "lessons"]])

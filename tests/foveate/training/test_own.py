@@ -90,8 +90,8 @@ def test_a_restart_keeps_the_network_that_was_chosen(tmp_path: Path) -> None:
     [
         (scene(5), ("person",), "too few to train"),
         (scene(40), (), "of 0 classes"),
-        (scene(40), ("person", "bicycle"), "shows the class 'bicycle'"),
-        ([lesson(number) for number in range(40)], ("person",), "shows the class 'person'"),
+        (scene(40), ("person", "bicycle"), "show 0 objects of the class 'bicycle'"),
+        ([lesson(number) for number in range(40)], ("person",), "show 0 objects of the class 'person'"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(

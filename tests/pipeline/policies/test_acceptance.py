@@ -56,6 +56,17 @@ def test_a_model_as_good_and_much_faster_is_accepted() -> None:
     assert accept(twin, [rivalry(twin, below=0.005)], GROUNDS).accepted
 
 
+@given(objects=st.integers(0, 19), found=shares, its=st.floats(0.1, 1))
+def test_a_model_that_loses_a_rare_class_is_refused_however_good_it_is_at_the_others(
+    objects: int, found: float, its: float
+) -> None:
+    both = {"person": ClassFigures(0.95, 600), "dog": ClassFigures(found, objects)}
+    student = replace(STUDENT, classes=both)
+    general = replace(GENERAL, classes={**GENERAL.classes, "dog": ClassFigures(its, objects)})
+    lost = objects >= LIMITS.few_objects and found < its / 2
+    assert accept(student, [rivalry(student, general)], GROUNDS).accepted == (not lost)
+
+
 def test_what_was_seen_from_scratch_on_a_nearly_empty_scene_is_refused() -> None:
     student = replace(STUDENT, f1=0.17, best_f1=0.18, classes={"person": ClassFigures(0.17, 200)})
     general = replace(GENERAL, f1=0.58, best_f1=0.60, classes={"person": ClassFigures(0.58, 200)})
