@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pipeline.policies.lesson_marks import Mark
 from pipeline.policies.lesson_quota import evictions
 
-JUDGED_SHARE = 0.25
+JUDGED_SHARE = 0.2
 MOST_JUDGED_SHARE = 0.5
-"""Where the newest quarter holds too few objects, more is kept back, up to so much."""
+"""Where the newest fifth holds too few objects, more is kept back, up to so much."""
 LEAST_WITH_OBJECTS = 40
 MOST_JUDGED, MOST_LEARNED = 500, 4000
 """More pictures tell little more, and all of them are held in memory."""
@@ -25,7 +25,7 @@ class Split:
 
 
 def split(marks: Sequence[Mark]) -> Split:
-    """The newest quarter judges; more of it where that has too few pictures with objects.
+    """The newest fifth judges; more of it where that has too few pictures with objects.
 
     Of more lessons than can be learned from, those go that the store would give up first.
     """

@@ -15,7 +15,7 @@ from pipeline.geometry import BoxArray, Size, iou
 
 MOST_PICTURE_BYTES = 512 * 1024 * 1024
 """Pictures are kept in memory; of more than fit, evenly spread ones are taken."""
-JUDGED_SHARE = 0.15
+JUDGED_SHARE = 0.1
 LEAST_RECURRENCE = 0.05
 """Doubt that recurs at one place in at least this share of the lessons belongs to the scene,"""
 MOST_KNOWN_THERE = 1.0

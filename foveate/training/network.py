@@ -16,7 +16,7 @@ STRIDE_PX = 4
 """Input pixels per cell of the heatmap."""
 COARSEST_PX = 16
 """Stride of the deepest layer; an input's sides are multiples of it."""
-WIDTHS = (16, 32, 64, 96)
+WIDTHS = (16, 16, 64, 96)
 """Channels at strides 2, 4, 8 and 16 of the usual network, multiples of the 16 that a vector register holds; what is
 seen at coarse strides costs little. Below, the channels of its top-down path.
 """

@@ -54,7 +54,7 @@ def test_what_is_learned_has_room_for_the_new_scene_first() -> None:
 
 def test_a_newest_part_with_few_objects_is_made_larger() -> None:
     assert len(split([mark(i, int(i < 60)) for i in range(100)]).judged) == 50
-    assert len(split([mark(i) for i in range(400)]).judged) == 100
+    assert len(split([mark(i) for i in range(400)]).judged) == 80
 
 
 def test_more_lessons_than_can_be_held_are_thinned() -> None:
