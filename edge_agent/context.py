@@ -79,9 +79,11 @@ class Work:
     scene_s: float
 
 
-def new_tracker(settings: CameraSettings, *, stills: bool) -> Tracker:
+def new_tracker(settings: CameraSettings, *, stills: bool, next_id: int = 1) -> Tracker:
     """The tracker of a camera; among stills nothing is ever too long ago to be corrected."""
-    return Tracker(settings.tracker, history_s=float("inf")) if stills else Tracker(settings.tracker)
+    if stills:
+        return Tracker(settings.tracker, history_s=float("inf"), next_id=next_id)
+    return Tracker(settings.tracker, next_id=next_id)
 
 
 @dataclass(slots=True, eq=False)
@@ -161,8 +163,8 @@ class Context:
             self.trial_possible.set()
 
     def start_anew(self) -> None:
-        """Forget the tracks: what follows does not continue what was before."""
-        self.tracker = new_tracker(self.settings, stills=self.stills)
+        """Forget the tracks: what follows does not continue what was before. No number is used again."""
+        self.tracker = new_tracker(self.settings, stills=self.stills, next_id=self.tracker.next_id)
 
     def settle(self, key: FrameKey, origin: Origin, reason: str) -> None:
         """Nothing better will come for this frame: let it go out. The edge answers only where it has looked."""

@@ -43,19 +43,26 @@ class Entry:
 
 
 class Tracker:
-    """The tracks of one camera. Not thread-safe; one caller at a time."""
+    """The tracks of one camera, with ids from ``next_id`` on. Not thread-safe; one caller at a time."""
 
-    def __init__(self, settings: TrackerSettings, history_s: float = 3.0, history_most: int = 64) -> None:
+    def __init__(
+        self, settings: TrackerSettings, history_s: float = 3.0, history_most: int = 64, next_id: int = 1
+    ) -> None:
         self._settings = settings
         self._history_s = history_s
         self._entries: deque[Entry] = deque(maxlen=history_most)
         self._tracks = Tracks.none(float("-inf"))
-        self._next_id = 1
+        self._next_id = next_id
 
     @property
     def tracks(self) -> Tracks:
         """The tracks after the newest analysed frame."""
         return self._tracks
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next new track."""
+        return self._next_id
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -517,8 +517,11 @@ def test_frames_of_another_size_start_with_new_tracks() -> None:
     small = [result for result in made.results() if result.frame.width == 100]
     assert len(small) == 6
     assert "track" not in {found.source for found in small[0].detections}
-    before = {found.track_id for r in made.results() if r.frame.width == 200 for found in r.detections}
+    before = {found.track_id for r in made.results() if r.frame.width == 200 for found in r.detections} - {None}
     assert before
+    after = {found.track_id for r in small for found in r.detections} - {None}
+    assert after
+    assert not before & after, "one number for two objects"
 
 
 def test_what_is_seen_too_late_on_a_frame_of_another_size_is_not_taken_for_a_track() -> None:
