@@ -29,12 +29,13 @@ QUICK = TuneSettings(steps=40, batch=4, rate=0.04, frozen=0.2, pull=0.0, memory=
 
 @dataclass
 class Ticking:
-    """A clock on which every look at it takes a hundredth of a second."""
+    """A clock on which time goes on with every look at it."""
 
+    step_s: float = 0.01
     clock: ManualClock = field(default_factory=ManualClock)
 
     def now_s(self) -> float:
-        self.clock.advance(0.01)
+        self.clock.advance(self.step_s)
         return self.clock.now_s()
 
 
@@ -43,9 +44,18 @@ def order(folder: Path, /, **changes: object) -> Order:
     return msgspec.structs.replace(asked, threads=1, **changes)
 
 
-def test_a_network_learns_what_a_cameras_objects_look_like_and_its_file_finds_them(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trained, list[Progress]]:
+    """A whole training, and what it said on its way."""
     said: list[Progress] = []
-    trained = train(scene(30), order(tmp_path), said.append, replace(QUICK, say_s=0.1), Ticking())
+    settings = replace(QUICK, say_s=0.1)
+    return train(scene(30), order(tmp_path_factory.mktemp("told")), said.append, settings, Ticking()), said
+
+
+def test_a_network_learns_what_a_cameras_objects_look_like_and_its_file_finds_them(
+    told: tuple[Trained, list[Progress]],
+) -> None:
+    trained, said = told
     detector = load_file(trained.file, trained.entry, label_file=None, input_size=trained.input_size, threads=1)
     unseen = scene(8, seed=5)
     found = [detector.detect([one.picture], 0.05)[0] for one in unseen]
@@ -87,9 +97,9 @@ def test_a_training_that_was_cut_off_goes_on_where_it_was_and_ends_as_if_it_had_
 
 
 def test_it_ends_in_time(tmp_path: Path) -> None:
-    clock = Ticking()
+    clock = Ticking(step_s=0.02)
     trained = train(scene(30), order(tmp_path, time_limit_s=1.0), lambda _: None, replace(QUICK, steps=10_000), clock)
-    assert 0 < trained.figures["steps"] < 100
+    assert 0 < trained.figures["steps"] < 50
     assert clock.clock.now_s() < 1.5
 
 
@@ -173,9 +183,10 @@ def test_a_calibration_that_goes_part_of_the_way_keeps_the_order_of_the_scores(
         np.testing.assert_allclose(after.score, found.score, atol=1e-6)
 
 
-def test_scores_that_say_too_little_are_raised_and_the_error_is_lower_afterwards(tmp_path: Path) -> None:
-    base = small_base(tmp_path)
-    trained = train(scene(30), order(tmp_path), lambda _: None, QUICK, Ticking())
+def test_scores_that_say_too_little_are_raised_and_the_error_is_lower_afterwards(
+    told: tuple[Trained, list[Progress]], tmp_path: Path
+) -> None:
+    base, (trained, _) = small_base(tmp_path), told
     network = OnnxNetwork(read_model(trained.file))
     learned = prepare(scene(40), ("person",), base.entry.input, (96, 128))
     unseen = prepare(scene(20, seed=5), ("person",), base.entry.input, (96, 128))
