@@ -1,7 +1,7 @@
 """A model trained on the first part of a clip, and models held against each other on the rest, which none has seen."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import cv2
@@ -117,8 +117,3 @@ def night(seed: int = 0) -> Picture:
         return np.asarray(cv2.cvtColor(np.clip(noisy, 0, 255).astype(np.uint8), cv2.COLOR_GRAY2BGR), np.uint8)
 
     return dark
-
-
-def medians(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each figure over runs that all have it."""
-    return {name: statistics.median(value[name] for value in values) for name in values[0]}
