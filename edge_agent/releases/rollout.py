@@ -112,7 +112,7 @@ class CameraRollout:
                 not (current.found.score >= publish).any(),
             )
             self.evidence = self.evidence.looked(looks, self._promised_ratio(), self.settings.gate)
-            self._judge()
+            self.judge()
         self._close(audit)
 
     def heard(self, audit: Audit) -> None:
@@ -132,7 +132,7 @@ class CameraRollout:
             )
             self.evidence = self.evidence.compared(found, self.settings.gate)
             self.changes += 1
-            self._judge()
+            self.judge()
         if self.watching and self.slot.current in audit.sights:
             self._watch(audit)
 
@@ -147,7 +147,7 @@ class CameraRollout:
         candidate = self.slot.candidate
         return 1.0 if candidate is None else promised_ratio(candidate.manifest, self.slot.replaced.manifest)
 
-    def _judge(self) -> None:
+    def judge(self) -> None:
         """Ask the gate about the candidate, and do what it says."""
         self.check()
         if not self.judging:
@@ -155,11 +155,12 @@ class CameraRollout:
         gate = self.settings.gate
         if self.slot.replaced is not self.slot.current:
             gate = replace(gate, least_served=0)  # it would answer no frame here
-        decision = RolloutGate(gate).decide(
-            Stage(self.stage), self.evidence, self._promised_ratio(), paused=self.paused
-        )
+        stage, ratio = Stage(self.stage), self._promised_ratio()
+        decision = RolloutGate(gate).decide(stage, self.evidence, ratio, paused=self.paused)
         if decision.stage is Stage.WITHDRAWN:
             self.slot.withdraw(decision.reason)
+        elif decision.too_long and self.slot.waiting:
+            self.slot.give_way()
         elif decision.stage is Stage.FULL:
             self._promote(decision.reason)
         elif decision.stage.value != self.stage:

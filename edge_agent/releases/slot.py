@@ -8,7 +8,7 @@ from enum import StrEnum
 from pipeline.detectors.base import Detector
 from pipeline.releases.manifest import Manifest
 
-MOST_TAKEN_BACK = 64
+MOST_TAKEN_BACK, MOST_WAITING = 64, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,8 @@ class ModelSlot:
     """The models of one camera. On the event loop alone, and read once per frame: a change is between two frames.
 
     ``current`` looks at frames, ``general`` stands behind it, ``previous`` is what it replaced, kept loaded. A
-    ``candidate`` is to be proven first. What was taken back is not taken again.
+    ``candidate`` is to be proven first; releases of other names wait for their turn. What was taken back is not taken
+    again.
     """
 
     def __init__(self, camera: str, general: Staged, objects: frozenset[str] = frozenset()) -> None:
@@ -74,6 +75,7 @@ class ModelSlot:
         self._general = self._current = general
         self._previous: Staged | None = None
         self._candidate: Staged | None = None
+        self._waiting: dict[str, Staged] = {}
         self._taken_back: deque[str] = deque(maxlen=MOST_TAKEN_BACK)
         self._listeners: list[Callable[[SlotEvent], None]] = []
 
@@ -94,6 +96,11 @@ class ModelSlot:
         return self._candidate
 
     @property
+    def waiting(self) -> tuple[Staged, ...]:
+        """The models that are to be candidates afterwards, the next one first."""
+        return tuple(self._waiting.values())
+
+    @property
     def replaced(self) -> Staged:
         """The model that the candidate is to replace, and is to be compared with."""
         candidate = self._candidate
@@ -106,8 +113,8 @@ class ModelSlot:
 
     @property
     def releases(self) -> frozenset[str]:
-        """The digests of the releases that are in use or kept ready."""
-        held = (self._general, self._current, self._previous, self._candidate)
+        """The digests of the releases that are in use, kept ready, or to be proven."""
+        held = (self._general, self._current, self._previous, self._candidate, *self._waiting.values())
         return frozenset(one.release for one in held if one is not None and one.release)
 
     def listen(self, listener: Callable[[SlotEvent], None]) -> None:
@@ -125,16 +132,27 @@ class ModelSlot:
         return self._current
 
     def offer(self, staged: Staged) -> str:
-        """Take a model as the candidate, in place of an earlier one; why not, in a sentence, or empty."""
+        """Take a model as the candidate, in place of an earlier one of its name; behind one of another name it waits.
+        Why it is not taken, in a sentence, or empty.
+        """
         if staged.release in self._taken_back:
             return self.refuse(staged.title, f"{staged.title} was taken back here before; release it as a new version.")
         if staged.release and staged.release in self.releases:
             return ""
         if fault := self.misfit(staged):
             return self.refuse(staged.title, fault)
-        self._candidate = staged
-        self._tell(SlotEventKind.OFFERED, staged)
+        if self._candidate is None or self._candidate.name == staged.name:
+            self._begin(staged)
+        else:
+            self._wait(staged)
         return ""
+
+    def give_way(self) -> None:
+        """Have the candidate wait for those that wait. Without any nothing happens."""
+        if self._candidate is not None and self._waiting:
+            candidate, self._candidate = self._candidate, None
+            self._wait(candidate)
+            self._go_on()
 
     def misfit(self, staged: Staged) -> str:
         """Why a model's labels do not suit this camera, in a sentence; empty where they do."""
@@ -159,6 +177,7 @@ class ModelSlot:
         elif before is self._previous:
             self._previous = candidate  # the general model that was replaced is not gone back to
         self._tell(SlotEventKind.PROMOTED, candidate)
+        self._go_on()
 
     def withdraw(self, reason: str) -> None:
         """Give the candidate up for good. Without one nothing happens."""
@@ -166,6 +185,7 @@ class ModelSlot:
         if candidate is not None:
             self._never_again(candidate)
             self._tell(SlotEventKind.WITHDRAWN, candidate, reason)
+            self._go_on()
 
     def rollback(self, reason: str) -> None:
         """Give the current model up for good, for the one before it, or the general one."""
@@ -176,7 +196,10 @@ class ModelSlot:
         self._go_back(self._general, SlotEventKind.FELL_BACK, reason)
 
     def take_back(self, sha256: str, reason: str) -> None:
-        """Give up whatever here is of a file, by whoever released it: its release was revoked."""
+        """Give up whatever here is of a file, by whoever released it: its release was revoked, or it has failed."""
+        for name, staged in list(self._waiting.items()):
+            if _is(staged, sha256):
+                self._never_again(self._waiting.pop(name))
         if _is(self._candidate, sha256):
             self.withdraw(reason)
         if _is(self._previous, sha256):
@@ -202,6 +225,20 @@ class ModelSlot:
         self._previous = previous if self._current is not previous else None
         self._candidate = candidate
         self._taken_back.extend(taken_back[-MOST_TAKEN_BACK:])
+
+    def _begin(self, staged: Staged) -> None:
+        self._candidate = staged
+        self._tell(SlotEventKind.OFFERED, staged)
+
+    def _wait(self, staged: Staged) -> None:
+        """Let a model wait; of too many the first gives way, and comes again when its release is heard again."""
+        self._waiting[staged.name] = staged
+        if len(self._waiting) > MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def _go_on(self) -> None:
+        if self._candidate is None and self._waiting:
+            self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _go_back(self, to: Staged, kind: SlotEventKind, reason: str) -> None:
         gone = self._current

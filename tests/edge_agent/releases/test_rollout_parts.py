@@ -327,3 +327,16 @@ def test_what_a_canary_has_answered_is_not_forgotten_by_a_restart(tmp_path: Path
         assert (kept.evidence.frames, kept.evidence.served) == (3, 1)
 
     asyncio.run(main())
+
+
+def test_a_candidate_that_stays_undecided_gives_way_to_one_that_waits() -> None:
+    made = rollout(settings=JudgingSettings(gate=RolloutSettings(most_comparisons=50, least_with_objects=1000)))
+    general = released("2", "general")
+    made.slot.offer(released("1"))
+    made.slot.offer(Staged(Named("another"), general.manifest, general.release))
+    made.evidence = judged(0.9)
+    made.judge()
+    assert made.slot.candidate is not None
+    assert made.slot.candidate.release == "2"
+    assert made.evidence.comparisons == 0
+    assert made.stage == "shadow"

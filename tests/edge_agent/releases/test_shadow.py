@@ -90,11 +90,11 @@ async def _watch(
 
 
 def test_a_candidate_that_is_no_worse_passes_through_every_stage_and_every_frame_is_answered() -> None:
-    made = run_virtual(_watch(Candidate(SURE_PERSON), pictures=260))
+    made = run_virtual(_watch(Candidate(SURE_PERSON), pictures=140))
     stages = list(dict.fromkeys(one.stage for one in watched(made)))
     assert stages == ["shadow", "canary", "full"]
     assert made.agent.cameras[0].slot.current.title == "own@1"
-    assert len(made.results()) == made.counts().captured == 260
+    assert len(made.results()) == made.counts().captured == 140
     assert made.counts().invariant_ok
     assert not made.drops()
     assert max(one.canary_share for one in watched(made)) <= 0.1
@@ -120,10 +120,10 @@ def test_a_candidate_that_sees_nothing_is_withdrawn_from_the_shadow_and_answers_
 
 
 def test_without_the_larger_model_nothing_is_promoted_and_a_blind_candidate_is_withdrawn_all_the_same() -> None:
-    honest = run_virtual(_watch(Candidate(SURE_PERSON), deeds=None, pictures=100))
+    honest = run_virtual(_watch(Candidate(SURE_PERSON), deeds=None, pictures=70))
     assert watched(honest)[-1].stage == "shadow"
     assert watched(honest)[-1].comparisons == 0
-    blind = run_virtual(_watch(Candidate(), deeds=None, pictures=100))
+    blind = run_virtual(_watch(Candidate(), deeds=None, pictures=70))
     assert watched(blind)[-1].stage == "withdrawn"
 
 
@@ -146,13 +146,13 @@ def test_a_candidate_that_hangs_is_withdrawn_and_costs_no_frame(command: Command
 
 
 def test_a_candidate_twice_as_slow_as_it_may_be_is_withdrawn() -> None:
-    made = run_virtual(_watch(Candidate(SURE_PERSON, run_s=0.02), pictures=100))
+    made = run_virtual(_watch(Candidate(SURE_PERSON, run_s=0.02)))
     assert watched(made)[-1].stage == "withdrawn"
     assert "slower than promised" in watched(made)[-1].reason
 
 
 def test_a_paused_candidate_goes_no_further_and_a_promoted_one_does() -> None:
-    made = run_virtual(_watch(Candidate(SURE_PERSON), orders=[(0.5, "pause")], pictures=100))
+    made = run_virtual(_watch(Candidate(SURE_PERSON), orders=[(0.5, "pause")]))
     assert watched(made)[-1].stage == "shadow"
     assert watched(made)[-1].paused
     made = run_virtual(_watch(Candidate(SURE_PERSON), orders=[(0.5, "promote"), (0.5, "promote")]))
@@ -181,14 +181,14 @@ def test_a_model_of_the_cameras_own_that_stops_being_right_falls_back_and_asks_f
     def then(made: Stage) -> None:
         made.agent.cameras[0].slot.promote()
 
-    made = run_virtual(_watch(Turns(good=20), then=then, pictures=200))
+    made = run_virtual(_watch(Turns(good=20), then=then, pictures=120))
     last = watched(made)[-1]
     assert last.stage == "fallen_back"
     assert last.learn_again
     assert [alert.state for alert in made.model_alerts()] == ["fallen_back"]
     assert made.agent.cameras[0].rollout.wants_lessons
     assert made.results()[-1].models.edge == "small@1"
-    assert len(made.results()) == 200
+    assert len(made.results()) == 120
 
 
 def test_a_current_release_that_raises_is_taken_back_and_costs_no_frame() -> None:

@@ -180,3 +180,43 @@ def test_a_rollback_to_the_general_model_goes_to_the_newest_one() -> None:
     assert made.offer(newer) == ""
     made.promote()
     assert made.current is newer
+
+
+def test_a_release_of_another_name_waits_until_the_candidate_is_decided() -> None:
+    made, told = slot(), list[SlotEvent]()
+    mine, general, newest = own("1"), own("1", "general"), own("2", "general")
+    made.listen(told.append)
+    for staged in (mine, general, newest):
+        assert made.offer(staged) == ""
+    assert made.candidate is mine
+    assert made.releases == {mine.release, newest.release}
+    made.promote()
+    assert (made.current, made.candidate) == (mine, newest)
+    made.withdraw("it is worse")
+    assert made.candidate is None
+    assert [event.kind for event in told] == ["offered", "promoted", "offered", "withdrawn"]
+
+
+def test_a_candidate_that_gives_way_is_proven_after_those_that_wait() -> None:
+    made = slot()
+    mine, general = own("1"), own("1", "general")
+    made.offer(mine)
+    made.give_way()
+    assert made.candidate is mine
+    made.offer(general)
+    made.give_way()
+    assert made.candidate is general
+    made.promote()
+    assert made.candidate is mine
+
+
+def test_a_revoked_release_does_not_wait_any_more() -> None:
+    made = slot()
+    general = own("1", "general")
+    made.offer(own("1"))
+    made.offer(general)
+    assert general.manifest is not None
+    made.take_back(general.manifest.entry.sha256, "it was revoked")
+    made.withdraw("it is worse")
+    assert made.candidate is None
+    assert general.release in made.taken_back
