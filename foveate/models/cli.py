@@ -1,5 +1,7 @@
-"""``foveate model list | inspect | quantize | rollout``."""
+"""``foveate model list | inspect | quantize | publish | revoke | rollout``."""
 
+import asyncio
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -11,18 +13,28 @@ from rich.table import Table
 from rich.text import Text
 
 import foveate.models.rollout_cli
+from foveate.learn.folders import default_state_dir
+from foveate.learn.release import KEY_FILE
 from foveate.models.describe import describe, file_state
+from foveate.models.publishing import Publication, publish_model, revoke_release
 from foveate.models.release import QuantizePlan, quantize_model
+from foveate.models.rollout_cli import BROKER, BrokerUrl
 from pipeline.detectors.contract import HeightWidth
 from pipeline.detectors.manifest import read_manifest
 from pipeline.errors import ConfigError
+from pipeline.releases.manifest import Audience
+from pipeline.releases.signing import SigningKey
 from pipeline.timing import MonotonicClock
 
-app = typer.Typer(no_args_is_help=True, help="List, inspect and quantise detection models; see rollouts.")
+app = typer.Typer(no_args_is_help=True, help="List, inspect, quantise and publish detection models; see rollouts.")
 app.add_typer(foveate.models.rollout_cli.app, name="rollout")
 
 ModelsDir = Annotated[
     Path | None, typer.Option("--models-dir", help="Folder with manifest.toml; else FOVEATE_MODELS, else models/.")
+]
+
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", help="Signing key, made on first use; else that of the user's state folder.")
 ]
 
 
@@ -76,6 +88,50 @@ def quantize(  # noqa: PLR0913 -- each parameter is an option of the command
     plan = QuantizePlan(name, tuple(calibrate), judge, gt, gt_label, parse_size(size) if size else usual, frames, every)
     entry, verdict = quantize_model(plan, models_dir, MonotonicClock())
     typer.echo(f"{entry.name} {entry.version} is in the manifest: {verdict.figures()}")
+
+
+@app.command()
+def publish(  # noqa: PLR0913 -- each parameter is an option of the command
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of the manifest, for agents' general one.")],
+    camera: Annotated[list[str] | None, typer.Option("--camera", help="Only for this camera; may be repeated.")] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="Only for cameras of this group; may be repeated.")
+    ] = None,
+    site: Annotated[str, typer.Option("--site", help="Only for agents of this site.")] = "",
+    size: Annotated[
+        str | None, typer.Option("--size", help="Input as HEIGHTxWIDTH; else the model's usual one.")
+    ] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option("--url", help="Where else agents find the file, http or https, tried first; may be repeated."),
+    ] = None,
+    key: KeyFile = None,
+    broker: BrokerUrl = BROKER,
+    models_dir: ModelsDir = None,
+) -> None:
+    """Sign a model and publish it to agents, each of which proves it at its cameras before it looks there."""
+    signing = _signing_key(key)
+    audience = Audience(cameras=tuple(camera or ()), groups=tuple(group or ()), site=site)
+    wanted = Publication(name, models_dir, parse_size(size) if size else None, audience, tuple(url or ()))
+    manifest = asyncio.run(publish_model(wanted, signing, broker))
+    typer.echo(f"{manifest.title} is released")
+    typer.echo(f"agents take it that have {signing.public} in models.trusted_keys")
+
+
+@app.command()
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The released model.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; agents say it.")],
+    key: KeyFile = None,
+    broker: BrokerUrl = BROKER,
+) -> None:
+    """Take the newest release of a model back at every agent that has it."""
+    manifest = asyncio.run(revoke_release(name, reason, _signing_key(key), broker))
+    typer.echo(f"{manifest.title} is taken back")
+
+
+def _signing_key(file: Path | None) -> SigningKey:
+    return SigningKey.of_file(file or default_state_dir(os.environ) / KEY_FILE)
 
 
 def parse_size(text: str) -> HeightWidth:

@@ -27,15 +27,20 @@ class ReleasePublisher:
         self._transport, self._keys = transport, keys
         self._held: dict[str, Manifest] = {}
         self._mine: dict[str, tuple[Release, bytes]] = {}
+        self._just_said: set[str] = set()
         self._births, self._told = asyncio.Event(), asyncio.Event()
         transport.subscribe(topics.ANY_MODEL, self._hear)  # at QoS 1 brokers send 100 retained messages and no more
         transport.on_connect(self._birth)
 
     async def last_sequence(self, name: str) -> int:
         """The sequence of the newest release of a name at the broker, 0 for none; waits until that can be known."""
-        await self._told.wait()
-        held = self._held.get(name)
+        held = await self.newest(name)
         return 0 if held is None else held.sequence
+
+    async def newest(self, name: str) -> Manifest | None:
+        """The newest release of a name at the broker, signed by one of the keys; waits until that can be known."""
+        await self._told.wait()
+        return self._held.get(name)
 
     async def publish(self, release: Release, file: bytes, most_s: float = PATIENCE_S) -> None:
         """Publish a release with its file; of a revoked one the manifest alone, and its chunks go.
@@ -75,16 +80,23 @@ class ReleasePublisher:
                         _log.warning("%s", error)
 
     async def _birth(self) -> None:
-        self._held.clear()
+        # What the broker retains may come before this: it follows the subscription, and this its acknowledgement.
+        self._held = {name: held for name, held in self._held.items() if name in self._just_said}
         self._told.clear()
         self._births.set()
-        asyncio.get_running_loop().call_later(RETAINED_WITHIN_S, self._told.set)
+        asyncio.get_running_loop().call_later(RETAINED_WITHIN_S, self._all_said)
+
+    def _all_said(self) -> None:
+        self._just_said.clear()
+        self._told.set()
 
     def _hear(self, message: Message) -> None:
         try:
             manifest = self._keys.open(message.payload).manifest
         except ReleaseRefused:
             return  # somebody else's, or nobody's
+        if message.retain:
+            self._just_said.add(manifest.name)
         held = self._held.get(manifest.name)
         if topics.model(manifest.name) == message.topic and (held is None or manifest.sequence > held.sequence):
             self._held[manifest.name] = manifest
