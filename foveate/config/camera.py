@@ -189,7 +189,7 @@ class LessonKeys(Keys):
         "Whole frames asked about for lessons alone while the uplink is idle, at most; fewer once there are many"
         " lessons; 0 for none",
         ge=0,
-        le=600,
+        le=60,
     )
     uplink_share: float = key(_LESSONS.uplink_share, "Share of the uplink budget that such frames may take", ge=0, le=1)
     most_bytes: int = key(

@@ -50,10 +50,10 @@ class RolloutKeys(Keys):
         _ROLLOUT.shadow_share, "Share of the analysed frames that it looks at beside the current model", ge=0, le=1
     )
     audits_per_minute: float = key(
-        _ROLLOUT.audits_per_minute, "So often the larger model is to see a whole frame while it is proven", gt=0, le=600
+        _ROLLOUT.audits_per_minute, "So often the larger model is to see a whole frame while it is proven", gt=0, le=60
     )
     audits_per_hour: float = key(
-        _ROLLOUT.audits_per_hour, "So often afterwards, for as long as a camera has a model of its own", gt=0, le=36_000
+        _ROLLOUT.audits_per_hour, "So often afterwards, for as long as a camera has a model of its own", gt=0, le=3_600
     )
     agreement_margin: float = key(
         _ROLLOUT.gate.agreement_margin, "By so much in F1 against the larger model it may be worse", gt=0, le=0.5
