@@ -154,9 +154,10 @@ async def test_a_fault_of_learning_ends_it_and_reaches_nobody(caplog: pytest.Log
 def test_nothing_is_concluded_from_cameras_before_they_are_as_they_were(tmp_path: Path) -> None:
     async def main() -> None:
         async with stage([Pictures(3)], cameras=(camera(),)) as made:
-            parts = [Breaks(breaks=True) for _ in range(3)]
-            learning = Learning(*parts, made.agent.recalled)  # type: ignore[arg-type] # they are asked to run alone
-            waiting = asyncio.create_task(learning.run())
+            parts = Breaks(breaks=True), Breaks(breaks=True), Breaks(breaks=True)
+            ready = made.agent.recalled
+            waits = Learning(parts[0], parts[1], parts[2], ready)  # type: ignore[arg-type] # they are asked to run alone
+            waiting = asyncio.create_task(waits.run())
             await asyncio.sleep(5.0)
             assert not any(part.ended for part in parts)
             await made.agent.run(1.0)

@@ -37,11 +37,11 @@ async def test_a_general_model_is_released_to_a_group_of_a_site_by_a_key_of_its_
         session.subscribe(topics.ANY_MODEL, heard.append)
         async with running(session):
             await until(lambda: bool(heard))
-            options = ("--key", key, "--broker", url)
-            said_back = await asyncio.to_thread(run, "revoke", "general", "--reason", "it counts cars twice", *options)
+            signed = ("--key", key, "--broker", url)
+            said_back = await asyncio.to_thread(run, "revoke", "general", "--reason", "it counts cars twice", *signed)
             await until(lambda: len(heard) > 1)
             with pytest.raises(ConfigError, match="already taken back"):
-                await asyncio.to_thread(run, "revoke", "general", "--reason", "once more", *options)
+                await asyncio.to_thread(run, "revoke", "general", "--reason", "once more", *signed)
     finally:
         await asyncio.to_thread(broker.stop)
     public = SigningKey.of_file(key).public
