@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from foveate.config.names import camera_name
+from foveate.learn.alone import held
 from foveate.learn.filling import fill_from
 from foveate.learn.folders import earlier_student
 from foveate.learn.memory import read_memory, write_memory
@@ -73,7 +74,7 @@ def lessons(
     for name, summary in found.items():
         show_lessons(shown, name, summary, enough_to_learn(summary))
     if not names:
-        shown.print(f"there are no lessons in {where.state_dir}", markup=False, soft_wrap=True)
+        shown.print(where.no_camera, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -92,12 +93,13 @@ def train(
     where, shown = place(config, state_dir), console()
     name = where.one_camera(camera)
     order = _order(where, name, _way(way), time_limit_s, threads or default_threads())
-    # What was left off is not gone on with: there may be other lessons now.
-    shutil.rmtree(order.folder, ignore_errors=True)
-    outcome = _train(order, shown)
     folders = where.folders(name)
-    kept = keep_outcome(folders, outcome, where.agent, wall_time())
-    shutil.rmtree(order.folder, ignore_errors=True)
+    with held(folders.by_hand_lock, f"a training by hand is under way for {name}: wait for its end, or stop it."):
+        # What was left off is not gone on with: there may be other lessons now.
+        shutil.rmtree(order.folder, ignore_errors=True)
+        outcome = _train(order, shown)
+        kept = keep_outcome(folders, outcome, where.agent, wall_time())
+        shutil.rmtree(order.folder, ignore_errors=True)
     show_outcome(shown, kept)
     if kept.model is None:
         raise ModelError(f"there is no model for {name}: what speaks against it stands above.")
@@ -137,12 +139,16 @@ def status(
 ) -> None:
     """Show where each camera stands: its lessons, its last training, its release, and how that is doing."""
     where, shown, fault = place(config, state_dir), console(), ""
+    cameras = where.cameras() if camera is None else [where.one_camera(camera)]
+    if not cameras and not as_json:
+        shown.print(where.no_camera, markup=False, soft_wrap=True)
+        return
     try:
         stand = asyncio.run(standings(broker, where.plan.mqtt, where.agent))
     except BrokerError as error:
         stand, fault = {}, f"how releases are doing is not known: {error}"
     states = {}
-    for name in where.cameras() if camera is None else [where.one_camera(camera)]:
+    for name in cameras:
         states[name] = state_as_json(where.store(name).summary(), where.folders(name), stand.get(name))
     if as_json:
         typer.echo(json.dumps({"cameras": states, "fault": fault}, indent=2))
@@ -162,7 +168,8 @@ def _fill(where: Place, camera: str, recording: Path, shown: Console) -> None:
         )
     shown.print(
         f"{camera}: the larger model has looked at {filled.looked} frames; {filled.kept} lessons are kept, "
-        f"{filled.left_out} would have added nothing",
+        f"{filled.known} were there already, {filled.left_out} "
+        + ("would have added nothing" if not filled.unwritten else "are lost: the disk did not take all that was new"),
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -188,7 +195,7 @@ def _order(where: Place, camera: str, way: WayWanted, time_limit_s: float, threa
     return AttemptOrder(
         camera=camera,
         lessons=folders.lessons,
-        folder=folders.learn / "by-hand",
+        folder=folders.by_hand,
         general=where.general,
         ways=ways(way, "adapt" if found.way == "wait" else found.way),
         objects=tuple(sorted(settings.objects)),
@@ -207,8 +214,13 @@ def _train(order: AttemptOrder, shown: Console) -> Outcome:
     with Progress(*_BAR, console=shown, transient=True) as bars:
         bar = bars.add_task("gathering lessons", total=1.0)
 
+        doing = [""]
+
         def say(step: Step) -> None:
             bars.update(bar, completed=step.done, description=step.doing)
+            if step.doing != doing[0] and not shown.is_terminal:  # where no bar is drawn, minutes would pass in silence
+                shown.print(step.doing, markup=False, highlight=False, soft_wrap=True)
+            doing[0] = step.doing
 
         return asyncio.run(Attempt(order, say).go())
 

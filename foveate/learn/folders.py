@@ -51,6 +51,20 @@ class CameraFolders:
         return self.learn / "attempt"
 
     @property
+    def by_hand(self) -> Path:
+        """The same of ``foveate learn train``."""
+        return self.learn / "by-hand"
+
+    @property
+    def agent_lock(self) -> Path:
+        """Held by the agent that learns for this camera."""
+        return self.learn / "agent.lock"
+
+    @property
+    def by_hand_lock(self) -> Path:
+        return self.learn / "by-hand.lock"
+
+    @property
     def student(self) -> Path:
         """The weights of the last accepted network of the camera's own, from which the next one starts."""
         return self.learn / "student"

@@ -50,16 +50,27 @@ class Place:
         kept = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
         return sorted({*kept, *(camera.name for camera in self.plan.agent.cameras)})
 
+    @property
+    def no_camera(self) -> str:
+        """What there is to say of a folder without cameras."""
+        state = "has no lessons" if self.state_dir.is_dir() else "does not exist"
+        return (
+            f"the state folder {self.state_dir} {state}: 'foveate run SOURCE --learn' takes some, "
+            f"'foveate learn lessons --from VIDEO' takes them from a recording, --state-dir names another folder."
+        )
+
     def one_camera(self, named: str | None) -> str:
         """The camera that is meant: the one that is named, or the only one there is. Raises ConfigError."""
         cameras = self.cameras()
+        if not cameras:
+            raise ConfigError(self.no_camera)
         if named is not None:
             if named not in cameras:
-                raise ConfigError(f"{self.state_dir} has no camera {named!r}: it has {', '.join(cameras) or 'none'}.")
+                raise ConfigError(f"{self.state_dir} has no camera {named!r}: it has {', '.join(cameras)}.")
             return named
         if len(cameras) != 1:
             raise ConfigError(
-                f"{self.state_dir} has {len(cameras)} cameras ({', '.join(cameras) or 'none'}): name one with --camera."
+                f"{self.state_dir} has {len(cameras)} cameras ({', '.join(cameras)}): name one with --camera."
             )
         return cameras[0]
 

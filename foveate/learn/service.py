@@ -22,14 +22,16 @@ _log = logging.getLogger(__name__)
 
 
 class LearnService:
-    """See the module. Everything is kept below ``state_dir``."""
+    """See the module. Everything is kept below ``state_dir``; ``unusable`` says why nothing can be trained at all."""
 
-    def __init__(self, subjects: Sequence[Subject], state_dir: Path, terms: Terms, world: World) -> None:
+    def __init__(
+        self, subjects: Sequence[Subject], state_dir: Path, terms: Terms, world: World, unusable: str = ""
+    ) -> None:
         self._terms, self._world, self._state_dir = terms, world, state_dir
         settings = terms.settings
         self._limits = LearnersSettings(again_after_s=settings.retrain_hours * 3600, growth=settings.growth)
         self._pupils = {subject.name: Pupil(subject, state_dir, terms, world) for subject in subjects}
-        self._unusable = ""
+        self._unusable = unusable
 
     def status(self, camera: str) -> LearningStatus | None:
         """How a camera's learning stands, for the page; None where it does not learn."""
@@ -66,7 +68,9 @@ class LearnService:
                 await self._survey()
 
     async def _learn(self) -> None:
-        for pupil in self._pupils.values():
+        if self._unusable:  # said now, not once there are lessons enough
+            self._world.say(f"lessons are taken, but {self._unusable}")
+        for pupil in () if self._unusable else self._pupils.values():
             order = await self._world.aside(pupil.unfinished)
             if order is None:
                 await self._world.aside(clear, pupil.folders.attempt)
@@ -78,6 +82,8 @@ class LearnService:
             for pupil in self._pupils.values():
                 if pupil.memory.unreleased:
                     await self._release(pupil)
+                    # It is on its way to the camera: until it is there, nothing seems to be on trial.
+                    await asyncio.sleep(self._terms.settings.check_every_s)
             found = await self._survey()
             if found.camera is None or self._unusable:
                 await asyncio.sleep(self._terms.settings.check_every_s)
@@ -112,7 +118,6 @@ class LearnService:
             self._world.say(f"{pupil.name}: {outcome.in_words()}")
         except (FoveateError, OSError) as error:
             await pupil.failed(str(error))
-            _log.warning("%s did not learn: %s", pupil.name, error)
             self._world.say(f"{pupil.name} did not learn: {error}")
             if isinstance(error, ConfigError):  # PyTorch is missing, say: another try would end the same way
                 self._unusable = str(error)

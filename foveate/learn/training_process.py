@@ -29,7 +29,7 @@ async def train(order: Order, lessons: Path, say: Say, module: str = MODULE) -> 
     A process that dies is started again and resumes from its checkpoint. Raises ConfigError where PyTorch is missing,
     ModelError where there is no model in the end.
     """
-    if module == MODULE and importlib.util.find_spec("torch") is None:
+    if module == MODULE and not can_train():
         raise ConfigError(NO_TORCH)
     order_file = order.folder / "order.json"
     replace_file(order_file, encode(order))
@@ -44,6 +44,11 @@ async def train(order: Order, lessons: Path, say: Say, module: str = MODULE) -> 
         if ended.code in _FINAL or ended.out_of_time:
             break
     raise ModelError(_why(ended, order))
+
+
+def can_train() -> bool:
+    """Whether PyTorch is installed; it is not imported."""
+    return importlib.util.find_spec("torch") is not None
 
 
 class _Reader:

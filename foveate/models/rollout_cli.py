@@ -7,11 +7,10 @@ from typing import Annotated
 import msgspec
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from foveate.models.rollouts import chosen, connected
+from foveate.models.rollouts import Which, chosen, connected
 from pipeline.errors import BrokerError
 from pipeline.releases.standing import Audited, Command, Standing
 
@@ -19,6 +18,8 @@ app = typer.Typer(no_args_is_help=True, help="See how releases of models stand a
 
 CameraName = Annotated[str | None, typer.Option("--camera", help="Only this camera.")]
 AgentName = Annotated[str | None, typer.Option("--agent", help="Only this agent.")]
+GroupName = Annotated[str | None, typer.Option("--group", help="All cameras of this group.")]
+SiteName = Annotated[str | None, typer.Option("--site", help="All cameras at this site.")]
 BrokerUrl = Annotated[str, typer.Option("--broker", help="mqtt://host:port.")]
 BROKER = "mqtt://127.0.0.1:1883"
 
@@ -27,36 +28,56 @@ BROKER = "mqtt://127.0.0.1:1883"
 def status(
     camera: CameraName = None,
     agent: AgentName = None,
+    group: GroupName = None,
+    site: SiteName = None,
     broker: BrokerUrl = BROKER,
     as_json: Annotated[bool, typer.Option("--json", help="All that is known, one JSON object per camera.")] = False,
 ) -> None:
     """Show each camera's release: its stage, how both models agree with the larger one, and why."""
-    found = asyncio.run(_found(broker, camera, agent))
+    found = asyncio.run(_found(broker, Which(camera, agent, group, site)))
     if as_json:
         for one in found:
             typer.echo(json.dumps(msgspec.to_builtins(one)))
     elif found:
-        Console().print(table(found))
+        console().print(table(found))
     else:
         typer.echo("no camera has a release")
 
 
 @app.command()
-def pause(camera: CameraName = None, agent: AgentName = None, broker: BrokerUrl = BROKER) -> None:
+def pause(
+    camera: CameraName = None,
+    agent: AgentName = None,
+    group: GroupName = None,
+    site: SiteName = None,
+    broker: BrokerUrl = BROKER,
+) -> None:
     """Let a camera's candidate go no further and answer no frame; it is judged all the same."""
-    _order(broker, camera, agent, "pause")
+    asyncio.run(_order(broker, Which(camera, agent, group, site), "pause"))
 
 
 @app.command()
-def promote(camera: CameraName = None, agent: AgentName = None, broker: BrokerUrl = BROKER) -> None:
+def promote(
+    camera: CameraName = None,
+    agent: AgentName = None,
+    group: GroupName = None,
+    site: SiteName = None,
+    broker: BrokerUrl = BROKER,
+) -> None:
     """Take a camera's candidate a stage on, from the shadow to a tenth of the frames, or from there to all."""
-    _order(broker, camera, agent, "promote")
+    asyncio.run(_order(broker, Which(camera, agent, group, site), "promote"))
 
 
 @app.command()
-def rollback(camera: CameraName = None, agent: AgentName = None, broker: BrokerUrl = BROKER) -> None:
+def rollback(
+    camera: CameraName = None,
+    agent: AgentName = None,
+    group: GroupName = None,
+    site: SiteName = None,
+    broker: BrokerUrl = BROKER,
+) -> None:
     """Give a camera's candidate up, or its current model for the one before."""
-    _order(broker, camera, agent, "rollback")
+    asyncio.run(_order(broker, Which(camera, agent, group, site), "rollback"))
 
 
 def table(found: list[Standing]) -> Table:
@@ -85,24 +106,21 @@ def _f1(audited: Audited | None) -> str:
     return "-" if audited is None or audited.f1 is None else f"{audited.f1:.3f}"
 
 
-async def _found(broker: str, camera: str | None, agent: str | None) -> list[Standing]:
+async def _found(broker: str, which: Which) -> list[Standing]:
     async with connected(broker) as rollouts:
-        return [one for one in rollouts.of(camera) if agent in (None, one.agent)]
+        return rollouts.of(which)
 
 
-def _order(broker: str, camera: str | None, agent: str | None, command: Command) -> None:
-    typer.echo(asyncio.run(_ordered(broker, camera, agent, command)))
-
-
-async def _ordered(broker: str, camera: str | None, agent: str | None, command: Command) -> str:
-    """Send a command and wait for what comes of it, in a sentence. Raises BrokerError where nobody answers."""
+async def _order(broker: str, which: Which, command: Command) -> None:
+    """Send a command and say what comes of it. Raises BrokerError where somebody does not answer."""
     async with connected(broker) as rollouts:
-        found = [one for one in rollouts.of(camera) if agent in (None, one.agent)]
-        standing = chosen(found, camera, broker)
-        now = await rollouts.order(standing, command)
-    if now is None:
+        standings = chosen(rollouts.of(which), which, broker)
+        answers = await asyncio.gather(*(rollouts.order(standing, command) for standing in standings))
+    for now in filter(None, answers):
+        typer.echo(f"{now.agent}/{now.camera} is {now.stage}{', paused' if now.paused else ''}: {now.reason}")
+    silent = [one for one, now in zip(standings, answers, strict=True) if now is None]
+    if silent:
+        names = ", ".join(f"{one.agent}/{one.camera}" for one in silent[:5]) + (", ..." if len(silent) > 5 else "")
         raise BrokerError(
-            f"The agent {standing.agent} does not answer to {command!r} for the camera {standing.camera}:"
-            " it may be offline, or the release has nothing to be changed."
+            f"No agent answers to {command!r} for {names}: it may be offline, or the release has nothing to be changed."
         )
-    return f"{now.agent}/{now.camera} is {now.stage}{', paused' if now.paused else ''}: {now.reason}"

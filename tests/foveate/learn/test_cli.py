@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from foveate.learn.alone import held
 from foveate.learn.cli import app
 from foveate.learn.folders import CameraFolders, default_state_dir
 from foveate.learn.lesson_files import PARTS_FILE, Parts
 from foveate.learn.release import signing_key
 from foveate.learn.values import encode
-from foveate.training.order import Order, Say, Trained
+from foveate.training.order import Order, Progress, Say, Trained
 from pipeline.errors import ConfigError, ModelError, SourceError
 from pipeline.releases.signing import TrustedKeys
 from pipeline.releases.standing import Standing, encode_standing
@@ -69,12 +70,54 @@ def test_lessons_are_shown_with_what_they_are_enough_for(config: Path) -> None:
     assert found["way"] in {"own", "adapt", "wait"}
 
 
-def test_a_recording_fills_a_store(tmp_path: Path) -> None:
+def test_a_recording_fills_a_store_and_shown_again_adds_nothing_that_is_there(tmp_path: Path) -> None:
     clip = cut_clip(tmp_path / "gate.mp4", 60)
     said = run("lessons", "--state-dir", tmp_path / "state", "--from", clip)
     assert "gate: the larger model has looked at" in said
     assert "gate:" in said
-    assert len(list((tmp_path / "state" / "lessons" / "gate").glob("*.lesson"))) > 0
+    lessons = sorted((tmp_path / "state" / "lessons" / "gate").glob("*.lesson"))
+    assert len(lessons) > 0
+    said = run("lessons", "--state-dir", tmp_path / "state", "--from", clip)
+    assert f"0 lessons are kept, {len(lessons)} were there already" in said
+    assert sorted((tmp_path / "state" / "lessons" / "gate").glob("*.lesson")) == lessons
+
+
+def test_a_folder_that_takes_no_lessons_is_told_before_the_model_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(*_arguments: object, **_named: object) -> None:
+        raise AssertionError("a model was loaded for nothing")
+
+    monkeypatch.setattr("foveate.learn.filling.load_detector", look)
+    (tmp_path / "state").write_text("no folder")
+    with pytest.raises(ConfigError, match=r"lessons cannot be kept in .*: name another state folder"):
+        run("lessons", "--state-dir", tmp_path / "state", "--from", cut_clip(tmp_path / "gate.mp4", 10))
+
+
+@pytest.mark.usefixtures("sees")
+def test_two_trainings_by_hand_for_one_camera_do_not_disturb_each_other(config: Path, tmp_path: Path) -> None:
+    folders = CameraFolders(tmp_path / "state", "yard")
+    (folders.by_hand / "own").mkdir(parents=True)
+    with held(folders.by_hand_lock, "taken"), pytest.raises(ConfigError, match="a training by hand is under way"):
+        run("train", "-c", config, "--way", "own")
+    assert (folders.by_hand / "own").is_dir()
+
+
+def test_a_state_folder_without_cameras_is_told_without_a_broker(tmp_path: Path) -> None:
+    assert "does not exist: 'foveate run SOURCE --learn'" in run("status", "--state-dir", tmp_path / "absent")
+    assert json.loads(run("lessons", "--state-dir", tmp_path / "absent", "--json")) == {}
+
+
+def test_where_no_bar_is_drawn_each_step_of_a_training_is_a_line(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def train(order: Order, _lessons: Path, say: Say) -> Trained:
+        for share in (0.0, 0.5, 1.0):
+            say(Progress(doing="learning", done=share))
+        return trained_model(order, seeing=True)
+
+    monkeypatch.setattr("foveate.learn.attempt.train", train)
+    said = run("train", "-c", config, "--way", "own")
+    assert said.count("learning") == 1
+    assert said.index("learning") < said.index("judging the model") < said.index("accepted (own")
 
 
 @pytest.mark.parametrize(
@@ -82,8 +125,8 @@ def test_a_recording_fills_a_store(tmp_path: Path) -> None:
     [
         (["lessons", "--from", "absent.mp4"], SourceError, "absent.mp4 does not exist"),
         (["lessons", "--from", "absent.mp4", "--camera", "../up"], ConfigError, "choose another name"),
-        (["train"], ConfigError, "has 0 cameras"),
-        (["train", "--camera", "nobody"], ConfigError, "has no camera 'nobody'"),
+        (["train"], ConfigError, "has no lessons: 'foveate run SOURCE --learn'"),
+        (["train", "--camera", "nobody"], ConfigError, "has no lessons: 'foveate run SOURCE --learn'"),
     ],
 )
 def test_wrong_use_is_told_in_a_sentence(

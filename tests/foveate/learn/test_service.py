@@ -65,10 +65,12 @@ class Scene:
         self.ends: list[Callable[[AttemptOrder], Outcome]] = []
         self.broker_down = 0
         self.began = BEGAN
+        self.unusable = ""
 
     def service(self) -> LearnService:
         world = World(self._attempt, self._release, self.said.append, self._now, here)
-        return LearnService(self.cameras, self.state_dir, Terms("edge-7", self.settings, GENERAL), world)
+        terms = Terms("edge-7", self.settings, GENERAL)
+        return LearnService(self.cameras, self.state_dir, terms, world, self.unusable)
 
     async def _attempt(self, order: AttemptOrder, say: Say) -> Outcome:
         self.orders.append(order)
@@ -243,6 +245,39 @@ def test_without_pytorch_it_says_so_and_tries_no_more(tmp_path: Path) -> None:
         assert status(service).in_words == "training needs PyTorch, which is not installed here."
 
     scene.run_for(5_000, look)
+    assert len(scene.orders) == 1
+
+
+def test_without_pytorch_that_is_said_at_once_and_a_training_that_was_left_off_stays(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.run_for(TRAINING_S / 2)
+    scene.unusable = "training needs PyTorch, which is not installed here."
+    scene.said.clear()
+    scene.run_for(1)
+    assert scene.said == ["lessons are taken, but training needs PyTorch, which is not installed here."]
+    assert CameraFolders(tmp_path, "yard").attempt.is_dir()
+    scene.run_for(5_000)
+    assert len(scene.orders) == 1
+
+
+def test_a_camera_does_not_learn_again_while_its_new_model_is_on_its_way_to_it(tmp_path: Path) -> None:
+    yard = Yard()
+    scene = Scene(tmp_path, yard)
+
+    async def release(outcome: Outcome) -> str:
+        asyncio.get_running_loop().call_later(5.0, arrive)
+        return "edge-7-yard@2"
+
+    def arrive() -> None:
+        yard.now = replace(yard.now, candidate="edge-7-yard@2", stage="shadow")
+
+    def more(order: AttemptOrder) -> Outcome:
+        yard.lessons *= 4  # taken while it learned
+        return accepted(order)
+
+    scene._release = release  # type: ignore[method-assign] # one that takes a moment to arrive
+    scene.ends = [more]
+    scene.run_for(TRAINING_S + 100)
     assert len(scene.orders) == 1
 
 
