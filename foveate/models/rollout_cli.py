@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foveate.models.rollouts import Which, chosen, connected
+from foveate.outputs import console
 from pipeline.errors import BrokerError
 from pipeline.releases.standing import Audited, Command, Standing
 
