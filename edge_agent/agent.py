@@ -75,13 +75,8 @@ class Agent:
             links.more,
             clock,
         )
-        self.rollouts = Rollouts(
-            settings.agent,
-            [camera.rollout for camera in self.cameras],
-            None if settings.state_dir is None else settings.state_dir / "rollouts",
-            links.control,
-            self.publisher,
-        )
+        rollouts = [camera.rollout for camera in self.cameras]
+        self.rollouts = Rollouts(settings, rollouts, links.control, self.publisher)
         self.budget_watch = BudgetWatch(self.cameras, self.publisher, clock, light=light is not None)
 
     def _tools(self, pools: Pools) -> Tools:

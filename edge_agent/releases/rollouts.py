@@ -5,7 +5,6 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -16,7 +15,7 @@ from edge_agent.releases.rollout import CameraRollout
 from edge_agent.releases.rollout_files import RolloutFiles
 from edge_agent.releases.slot import ModelSlot, SlotEvent, SlotEventKind
 from edge_agent.releases.unproven import Unproven
-from edge_agent.settings import CameraSettings
+from edge_agent.settings import AgentSettings, CameraSettings
 from pipeline.alerts import ModelAlert
 from pipeline.policies.rollout import progress
 from pipeline.releases.standing import Audited, Role, Standing, decode_order, encode_standing
@@ -57,15 +56,18 @@ class Rollouts:
     """
 
     def __init__(
-        self, agent: str, rollouts: Sequence[CameraRollout], folder: Path | None, control: Transport, out: Outlet
+        self, settings: AgentSettings, rollouts: Sequence[CameraRollout], control: Transport, out: Outlet
     ) -> None:
-        self._agent, self._rollouts, self._out = agent, rollouts, out
-        self._files = None if folder is None else RolloutFiles(folder)
+        self._agent, self._rollouts, self._out = settings.agent, rollouts, out
+        self._groups, self._site = {camera.name: camera.group for camera in settings.cameras}, settings.releases.site
+        self._files = None if settings.state_dir is None else RolloutFiles(settings.state_dir / "rollouts")
         self._told: dict[str, int] = {}
         self._saved: dict[str, tuple[int, int]] = {}
         self.counters: Counter[str] = Counter(rollout_orders=0, rollout_bad_orders=0)
         for rollout in rollouts:
-            control.subscribe(topics.rollout_command(agent, rollout.camera), partial(self._ordered, rollout), qos=1)
+            control.subscribe(
+                topics.rollout_command(self._agent, rollout.camera), partial(self._ordered, rollout), qos=1
+            )
             rollout.slot.listen(partial(self._happened, rollout.slot))
 
     def _ordered(self, rollout: CameraRollout, message: Message) -> None:
@@ -116,7 +118,8 @@ class Rollouts:
             return
         self._told[rollout.camera] = rollout.changes
         topic = topics.rollout(self._agent, rollout.camera)
-        body = encode_standing(standing(self._agent, rollout))
+        now, group = standing(self._agent, rollout), self._groups.get(rollout.camera, "")
+        body = encode_standing(msgspec.structs.replace(now, group=group, site=self._site))
         self._out.retain(Outgoing(topic, body, qos=1, retain=True))
 
     async def save(self) -> None:

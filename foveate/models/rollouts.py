@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -18,6 +19,32 @@ CONNECT_WITHIN_S = 10.0
 RETAINED_WITHIN_S = 1.0
 ANSWER_WITHIN_S = 5.0
 MOST_STANDINGS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Some cameras; what is None leaves nobody out."""
+
+    camera: str | None = None
+    agent: str | None = None
+    group: str | None = None
+    site: str | None = None
+
+    def holds(self, standing: Standing) -> bool:
+        """Whether a camera is one of them."""
+        asked = (self.camera, self.agent, self.group, self.site)
+        have = (standing.camera, standing.agent, standing.group, standing.site)
+        return all(one is None or one == its for one, its in zip(asked, have, strict=True))
+
+    @property
+    def many(self) -> bool:
+        """Whether more than one camera is meant."""
+        return self.group is not None or self.site is not None
+
+    def __str__(self) -> str:
+        named = {"camera": self.camera, "agent": self.agent, "group": self.group, "site": self.site}
+        parts = [f"the {kind} {name!r}" for kind, name in named.items() if name is not None]
+        return " of ".join(parts) or "any camera"
 
 
 class Rollouts:
@@ -39,9 +66,9 @@ class Rollouts:
             self._heard[key] = standing
             self._changed.set()
 
-    def of(self, camera: str | None) -> list[Standing]:
-        """What is known of a camera's release, or of all, by agent and camera."""
-        return [one for _, one in sorted(self._heard.items()) if camera in (None, one.camera)]
+    def of(self, which: Which) -> list[Standing]:
+        """What is known of some cameras' releases, by agent and camera."""
+        return [one for _, one in sorted(self._heard.items()) if which.holds(one)]
 
     async def order(self, standing: Standing, command: Command) -> Standing | None:
         """Send a command to a camera; how its release stands then, None where it does not answer in time.
@@ -91,12 +118,18 @@ async def connected(broker_url: str) -> AsyncIterator[Rollouts]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-def chosen(found: list[Standing], camera: str | None, broker_url: str) -> Standing:
-    """The one release that a command is for. Raises ConfigError where there is none, or more than one."""
+def chosen(found: list[Standing], which: Which, broker_url: str) -> list[Standing]:
+    """The releases that a command is for: one, or those of a whole group or site. Raises ConfigError where there is
+    none, or more than one where one is meant.
+    """
     if not found:
-        of = "any camera" if camera is None else f"the camera {camera!r}"
-        raise ConfigError(f"No agent at {broker_url} tells of a release for {of}: see 'foveate model rollout status'.")
-    if len(found) > 1:
+        raise ConfigError(
+            f"No agent at {broker_url} tells of a release for {which}: see 'foveate model rollout status'."
+        )
+    if len(found) > 1 and not which.many:
         names = ", ".join(f"{one.agent}/{one.camera}" for one in found[:5])
-        raise ConfigError(f"{len(found)} cameras have releases ({names}): choose one with --camera and --agent.")
-    return found[0]
+        raise ConfigError(
+            f"{len(found)} cameras have releases ({names}): choose one with --camera and --agent, or all of them with"
+            " --group or --site."
+        )
+    return found

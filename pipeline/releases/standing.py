@@ -24,7 +24,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What is released to a camera.
+    """What is released to a camera, which may be of a ``group`` and is at a ``site``.
 
     Models are name@version. ``evidence`` says how near each gate is to a withdrawal and ``in_favour`` to a promotion,
     from 0 to 1; ``canary_share`` is the share of the frames since the candidate came that it has answered.
@@ -35,6 +35,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal[1] = 1
     agent: str
     camera: str
+    group: str = ""
+    site: str = ""
     stage: StageName
     paused: bool = False
     candidate: str = ""

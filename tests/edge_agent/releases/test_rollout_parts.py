@@ -19,6 +19,7 @@ from edge_agent.releases.rollout_files import Kept, RolloutFiles
 from edge_agent.releases.rollouts import Rollouts
 from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.releases.unproven import Unproven
+from edge_agent.settings import AgentSettings
 from pipeline.alerts import ModelAlert
 from pipeline.detections import Detections
 from pipeline.frames import Frame, FrameKey
@@ -314,14 +315,15 @@ def test_what_a_canary_has_answered_is_not_forgotten_by_a_restart(tmp_path: Path
 
     async def main() -> None:
         made = rollout()
-        rollouts = Rollouts("a1", [made], tmp_path, MemoryTransport(MemoryHub()), Deaf())
+        settings = AgentSettings("a1", (), state_dir=tmp_path)
+        rollouts = Rollouts(settings, [made], MemoryTransport(MemoryHub()), Deaf())
         candidate = released("1")
         made.slot.offer(candidate)
         await rollouts.save()
         for staged in (FIRST, FIRST, candidate):
             made.answered(staged)
         await rollouts.save()
-        kept = RolloutFiles(tmp_path).read("gate")
+        kept = RolloutFiles(tmp_path / "rollouts").read("gate")
         assert kept is not None
         assert kept.evidence is not None
         assert (kept.evidence.frames, kept.evidence.served) == (3, 1)

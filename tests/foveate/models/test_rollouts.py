@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from foveate.models.rollout_cli import app, table
-from foveate.models.rollouts import chosen
+from foveate.models.rollouts import Which, chosen
 from pipeline.errors import BrokerError, ConfigError
 from pipeline.releases.standing import Audited, Standing, decode_order, encode_standing
 from pipeline.transport.base import Message, Outgoing
@@ -20,6 +20,8 @@ from tests.support.brokers import HOST, Embedded, running
 STANDING = Standing(
     agent="a1",
     camera="gate",
+    group="outdoor",
+    site="north",
     stage="shadow",
     candidate="own@2",
     current="small@1",
@@ -94,17 +96,24 @@ async def test_a_command_for_a_camera_without_a_release_says_so() -> None:
         await said("promote", "--camera", "yard")
 
 
+async def test_a_command_may_be_for_a_whole_group_or_site() -> None:
+    assert (await said("promote", "--group", "outdoor", "--site", "north")).strip() == "a1/gate is canary: by command"
+    with pytest.raises(ConfigError, match="for the group 'indoor' of the site 'north'"):
+        await said("promote", "--group", "indoor", "--site", "north")
+
+
 async def test_an_agent_that_does_not_answer_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("foveate.models.rollouts.ANSWER_WITHIN_S", 0.1)
-    with pytest.raises(BrokerError, match="does not answer to 'pause'"):
+    with pytest.raises(BrokerError, match="No agent answers to 'pause' for a1/gate"):
         await said("pause", answers=False)
 
 
 def test_of_many_releases_one_must_be_chosen() -> None:
     other = msgspec.structs.replace(STANDING, camera="yard")
     with pytest.raises(ConfigError, match="choose one with --camera"):
-        chosen([STANDING, other], None, "mqtt://b")
-    assert chosen([other], "yard", "mqtt://b") is other
+        chosen([STANDING, other], Which(), "mqtt://b")
+    assert chosen([other], Which("yard"), "mqtt://b") == [other]
+    assert chosen([STANDING, other], Which(site="north"), "mqtt://b") == [STANDING, other]
 
 
 def test_the_table_shows_both_models_and_takes_no_name_for_markup() -> None:
