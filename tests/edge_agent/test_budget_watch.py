@@ -116,7 +116,8 @@ def test_without_a_lighter_model_none_looks() -> None:
 
 
 def test_a_breached_stage_is_named_in_its_alert() -> None:
-    made, _ = slowed(replace(QUICK, stages_ms=StageBudgets(edge=50.0)))
+    model, budget = SmallModel(UNSURE_PERSON, run_s=0.06), replace(QUICK, stages_ms=StageBudgets(edge=50.0))
+    made = run_virtual(play(Pictures(80), model=model, cameras=[camera(budget=budget)]))
     assert {(alert.stage, alert.budget_ms) for alert in made.alerts()} == {(None, 40.0), ("edge", 50.0)}
 
 
