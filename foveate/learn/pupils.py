@@ -50,6 +50,7 @@ class Pupil:
         self._summary = LessonSummary()
         self._enough = enough_to_learn(self._summary)
         self._writing = asyncio.Lock()
+        self._order: AttemptOrder | None = None
 
     @property
     def name(self) -> str:
@@ -131,6 +132,7 @@ class Pupil:
 
         What another attempt has left behind goes first: two of them must never share lessons or checkpoints.
         """
+        self._order = order
         if self.unfinished() != order:
             clear(self.folders.attempt)
         replace_file(self.folders.attempt / ORDER_FILE, encode(order))
@@ -147,26 +149,31 @@ class Pupil:
         """Take in what an attempt came to; the outcome with its model where it stays. Raises OSError."""
         now = self._world.now()
         kept: Outcome = await self._world.aside(keep_outcome, self.folders, outcome, self._terms.agent, now)
-        await self._done(outcome.in_words(), outcome.lessons, accepted=outcome.accepted)
-        await self.keep(msgspec.structs.replace(self.memory, way=outcome.way, unreleased=outcome.accepted))
+        done = self._done(outcome.in_words(), outcome.lessons, accepted=outcome.accepted)
+        await self._end(msgspec.structs.replace(done, way=outcome.way, unreleased=outcome.accepted))
         return kept
 
     async def failed(self, why: str) -> None:
         """Take in that an attempt has broken down."""
-        await self._done(why, self._summary.lessons, accepted=False, faulty=True)
+        await self._end(self._done(why, self._summary.lessons, accepted=False, faulty=True))
 
-    async def _done(self, in_words: str, lessons: int, *, accepted: bool, faulty: bool = False) -> None:
+    async def _end(self, memory: LearnerMemory) -> None:
+        """Remember what an attempt came to, and only then forget the attempt: a power cut between makes it anew."""
+        await self.keep(memory)
         await self._world.aside(clear, self.folders.attempt)
-        last = LastTry(self.now_s, lessons, accepted=accepted, faulty=faulty)
-        drifted_at_s = self.memory.drifted_at_s if faulty else None
-        await self.keep(
-            msgspec.structs.replace(
-                self.memory,
-                last=last,
-                in_words=in_words,
-                drifted_at_s=drifted_at_s,
-                attempts=self.memory.attempts + 1,
-            )
+
+    def _done(self, in_words: str, lessons: int, *, accepted: bool, faulty: bool = False) -> LearnerMemory:
+        """The memory once an attempt has come to its end."""
+        drifted_at_s = self.memory.drifted_at_s
+        # A drift that was noticed meanwhile is still to be met: what was learned is of the scene before.
+        knew = self._order is not None and self._order.changed_at_s == self.memory.changed_at_s
+        since_drift = self.subject.overview().since(drifted_at_s) if drifted_at_s is not None and knew else 0
+        return msgspec.structs.replace(
+            self.memory,
+            last=LastTry(self.now_s, lessons, accepted=accepted, faulty=faulty, since_drift=since_drift),
+            in_words=in_words,
+            drifted_at_s=None if accepted and knew else drifted_at_s,
+            attempts=self.memory.attempts + 1,
         )
 
     async def released(self, model: LearnedModel) -> None:

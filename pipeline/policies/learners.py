@@ -10,13 +10,15 @@ from pipeline.policies.enough import Enough, LessonSummary, enough
 class LastTry:
     """A camera's last training: when it ended (seconds of wall time), with how many lessons, and how.
 
-    ``faulty`` is one that broke down, which says nothing about the lessons.
+    ``faulty`` is one that broke down, which says nothing about the lessons. ``since_drift`` is how many lessons there
+    were since a drift that it was to meet.
     """
 
     at_s: float
     lessons: int
     accepted: bool
     faulty: bool = False
+    since_drift: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,9 @@ class Learner:
     """What is known of a camera that learns.
 
     ``missing`` says what its lessons lack, and is empty where they are enough. ``drifted_at_s`` is when its model was
-    taken back for drift, with no training since, and ``since_drift`` how many lessons are newer. ``in_use`` is whether
-    a model of its own looks, ``on_trial`` whether one is being proven. ``to_win`` ranks cameras: boxes per second that
-    a better model could put right.
+    taken back for drift, with no model accepted since, and ``since_drift`` how many lessons are newer. ``in_use`` is
+    whether a model of its own looks, ``on_trial`` whether one is being proven. ``to_win`` ranks cameras: boxes per
+    second that a better model could put right.
     """
 
     camera: str
@@ -46,7 +48,7 @@ class LearnersSettings:
 
     A camera learns again after ``again_after_s``, or when its lessons are ``growth`` times those of the last time;
     after a breakdown, which is tried again, after ``fault_pause_s``. After drift ``least_since_drift`` lessons of what
-    is seen now are waited for.
+    is seen now are waited for, and where they were not enough for a model, ``growth`` times as many.
     """
 
     least_lessons: int = 120
@@ -98,7 +100,10 @@ def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[st
     last = learner.last
     if waits := _held_back(learner, now_s, settings):
         return "", waits
-    if learner.drifted_at_s is not None:
+    drifted_at_s = learner.drifted_at_s
+    met = last is not None and not last.faulty and drifted_at_s is not None and last.at_s >= drifted_at_s
+    since_drift = round(settings.growth * last.since_drift) if met and last is not None else 0
+    if drifted_at_s is not None and learner.since_drift >= since_drift:
         return "its model has stopped being right", ""
     if last is None:
         return f"its {learner.lessons} lessons are enough for a first model", ""
@@ -111,8 +116,10 @@ def _due(learner: Learner, now_s: float, settings: LearnersSettings) -> tuple[st
         return f"its last training is {_span(now_s - last.at_s)} old", ""
     what = "its last model was taken back" if last.accepted else "its last model was refused"
     what = "its model is in use" if learner.in_use else what
-    more = round(settings.growth * last.lessons)
-    return "", f"{what}; it learns again with {more} lessons (now {learner.lessons}), or in {_span(left_s)}"
+    more = f"{round(settings.growth * last.lessons)} lessons (now {learner.lessons})"
+    if met:
+        more = f"{since_drift} lessons since one stopped being right (now {learner.since_drift})"
+    return "", f"{what}; it learns again with {more}, or in {_span(left_s)}"
 
 
 def _held_back(learner: Learner, now_s: float, settings: LearnersSettings) -> str:

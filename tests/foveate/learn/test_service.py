@@ -375,6 +375,33 @@ def test_lessons_from_before_a_drift_never_judge_again(tmp_path: Path) -> None:
     assert third == second
 
 
+def test_a_drift_during_a_training_is_met_by_the_next_one(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    yard = scene.cameras[0]
+
+    def moves(_service: LearnService) -> None:
+        yard.now, yard.since = replace(yard.now, drifted=True, reason="its agreement fell to 0.4"), 80
+
+    scene.run_for(100, moves)
+    scene.run_for(500)
+    assert [order.changed_at_s is None for order in scene.orders] == [True, True, False]
+    assert scene.orders[0] == scene.orders[1]  # the first was gone on with after a restart
+
+
+def test_where_a_drift_came_to_nothing_more_of_the_new_scene_is_waited_for(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    yard = scene.cameras[0]
+    scene.run_for(300)
+    yard.now, yard.since = replace(yard.now, drifted=True, reason="its agreement fell to 0.4"), 80
+    scene.ends = [refused]
+    scene.run_for(1000)
+    assert len(scene.orders) == 2
+    yard.since = 160
+    scene.run_for(300)
+    assert len(scene.orders) == 3
+    assert len(scene.released) == 2
+
+
 def test_an_attempt_begins_with_nothing_of_another_one(tmp_path: Path) -> None:
     scene, attempt = Scene(tmp_path), CameraFolders(tmp_path, "yard").attempt
     attempt.mkdir(parents=True)

@@ -52,6 +52,17 @@ def test_a_camera_whose_model_stopped_being_right_goes_before_all_others() -> No
     assert chosen(replace(drifted, since_drift=10)) is None
 
 
+def test_where_too_little_was_seen_since_a_drift_for_a_model_twice_as_much_is_waited_for() -> None:
+    tried = LastTry(NOW_S - 60, 1060, accepted=False, since_drift=60)
+    drifted = Learner("a", 1100, last=tried, drifted_at_s=NOW_S - 600, since_drift=100)
+    assert chosen(drifted) is None
+    waits = next_learner([drifted], NOW_S, SETTINGS).waiting["a"]
+    assert "with 120 lessons since one stopped being right (now 100)" in waits
+    assert chosen(replace(drifted, since_drift=120)) == "a"
+    assert chosen(replace(drifted, drifted_at_s=NOW_S - 30)) == "a"  # another drift, which nothing was tried for
+    assert chosen(replace(drifted, last=replace(tried, at_s=NOW_S - 86_401), drifted_at_s=NOW_S - 90_000)) == "a"
+
+
 def test_what_was_learned_is_learned_again_with_twice_the_lessons_or_a_day_later() -> None:
     last = LastTry(NOW_S - 3600, 200, accepted=True)
     assert chosen(Learner("a", 399, last=last)) is None
