@@ -71,7 +71,7 @@ def test_lessons_are_shown_with_what_they_are_enough_for(config: Path) -> None:
 
 
 def test_a_recording_fills_a_store_and_shown_again_adds_nothing_that_is_there(tmp_path: Path) -> None:
-    clip = cut_clip(tmp_path / "gate.mp4", 60)
+    clip = cut_clip(tmp_path / "gate.mp4", 30)
     said = run("lessons", "--state-dir", tmp_path / "state", "--from", clip)
     assert "gate: the larger model has looked at" in said
     assert "gate:" in said
