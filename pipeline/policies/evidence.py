@@ -125,6 +125,10 @@ class Evidence:
     frames: int = 0
     served: int = 0
 
+    def __post_init__(self) -> None:
+        if self.against.keys() != set(Gate):
+            raise ValueError(f"there is evidence of {sorted(self.against)}, and gates are {sorted(Gate)}")
+
     def compared(self, found: Comparison, settings: RolloutSettings) -> "Evidence":
         """The evidence after one more frame that both and the larger model have seen."""
         candidate, current = found.candidate, found.current

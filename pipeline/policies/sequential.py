@@ -47,6 +47,12 @@ class Bets:
     reserve: float = 1.0 - FIRST
     samples: int = 0
 
+    def __post_init__(self) -> None:
+        if len(self.logs) != len(SHARES) or max(self.logs) > MOST_LOG:  # they may come from a file
+            raise ValueError(
+                f"{len(self.logs)} bets are not one for each of {len(SHARES)} shares, or have won too much"
+            )
+
     @classmethod
     def alarm(cls) -> "Bets":
         """Bets for ``add_restarting``, which need no reserve."""

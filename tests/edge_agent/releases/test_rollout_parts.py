@@ -342,3 +342,17 @@ def test_a_candidate_that_stays_undecided_gives_way_to_one_that_waits() -> None:
     assert made.slot.candidate.release == "2"
     assert made.evidence.comparisons == 0
     assert made.stage == "shadow"
+
+
+@pytest.mark.parametrize(
+    "damage", [(b'"late"', b'"latest"'), (b'"logs":[', b'"logs":[0.5,'), (b'"logs":[', b'"logs":[1e9,')]
+)
+def test_evidence_of_another_version_is_not_gone_on_with(tmp_path: Path, damage: tuple[bytes, bytes]) -> None:
+    files = RolloutFiles(tmp_path)
+    files.write(Kept("gate", "shadow", "2026-03-01T12:00:00.000Z", candidate="own@1", evidence=judged(0.9)))
+    assert files.read("gate") is not None
+    path = tmp_path / "gate.json"
+    text = path.read_bytes()
+    assert damage[0] in text
+    path.write_bytes(text.replace(*damage))
+    assert files.read("gate") is None
