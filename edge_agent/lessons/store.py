@@ -104,7 +104,9 @@ class LessonStore:
         with self._lock:
             marks = list(self._known().values())
         if most is not None:
-            spare = {e.name for e in evictions([replace(mark, size_bytes=1) for mark in marks], most)}
+            # The shares of conditions are no whole numbers, so that more may leave than must: down to none, of few.
+            leaving = evictions([replace(mark, size_bytes=1) for mark in marks], most)
+            spare = {eviction.name for eviction in leaving[: max(0, len(marks) - most)]}
             marks = [mark for mark in marks if mark.name not in spare]
         return list(self._read(sorted(marks, key=lambda mark: (mark.taken_at_s, mark.name)), to_send=to_send))
 

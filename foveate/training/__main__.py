@@ -20,6 +20,8 @@ NICENESS = 10
 """Whatever answers frames on this machine comes first."""
 MOST_LESSON_BYTES = 512 * 1024 * 1024
 """Pictures that are held in memory as they were taken, whatever their size; more are thinned as the store would."""
+SIZED = 16
+"""Lessons that are read to see how large their pictures are: any of them may be damaged."""
 USAGE = "usage: python -m foveate.training ORDER.json LESSONS_DIR"
 
 
@@ -55,8 +57,8 @@ def _train(order: Order, lessons_dir: Path) -> Trained:
 
 def lessons_held(store: LessonStore) -> list[Lesson]:
     """The lessons of a store that are not too many to be held, oldest first."""
-    one = store.read(1)
-    return store.read(max(1, MOST_LESSON_BYTES // one[0].picture.nbytes)) if one else []
+    some = store.read(SIZED)
+    return store.read(max(1, MOST_LESSON_BYTES // max(one.picture.nbytes for one in some))) if some else []
 
 
 def _print(said: Progress | Trained) -> None:

@@ -223,6 +223,18 @@ def test_of_many_lessons_those_are_read_that_would_stay(tmp_path: Path) -> None:
     assert few[-1].conditions == NIGHT
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 7])
+def test_as_many_lessons_are_read_as_are_asked_for_however_many_conditions_share_them(
+    tmp_path: Path, most: int
+) -> None:
+    store = LessonStore(tmp_path)
+    for number in range(3):
+        store.add(lesson(number))
+        store.add(lesson(50 + number, light=NIGHT))
+        store.add(lesson(100 + 90 * number, boxes=()))
+    assert (len(store.read(most)), len(store.summary().conditions)) == (most, 3)
+
+
 def test_lessons_of_the_site_are_not_read_to_be_sent(tmp_path: Path) -> None:
     store = LessonStore(tmp_path)
     store.add(lesson(1))

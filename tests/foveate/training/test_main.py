@@ -50,6 +50,17 @@ def test_more_pictures_than_may_be_held_are_thinned(tmp_path: Path, monkeypatch:
     assert lessons_held(LessonStore(tmp_path / "none")) == []
 
 
+def test_lessons_of_several_conditions_and_damaged_ones_among_them_are_held_all_the_same(tmp_path: Path) -> None:
+    store = LessonStore(tmp_path)
+    for lesson in scene(40, empty_share=0.5):
+        store.add(lesson)
+    assert len(store.summary().conditions) > 1
+    files = sorted(tmp_path.glob("*.lesson"))
+    for file in files[:3]:
+        file.write_bytes(file.read_bytes()[:400])
+    assert len(lessons_held(LessonStore(tmp_path))) == len(files) - 3
+
+
 @pytest.mark.parametrize("arguments", [[], ["absent.json", "lessons"]])
 def test_a_wrong_call_is_one_sentence_and_the_exit_code_of_wrong_use(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
