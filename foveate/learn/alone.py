@@ -40,8 +40,11 @@ def held(lock: Path, taken: str) -> Iterator[None]:
 def learning_alone(plan: Plan) -> Iterator[None]:
     """Hold the state of all cameras that an agent learns for, while the block runs. Raises ConfigError."""
     state_dir = plan.agent.state_dir
+    if state_dir is None or not plan.learn.enabled:
+        yield
+        return
     with contextlib.ExitStack() as locks:
-        for camera in plan.agent.cameras if plan.learn.enabled and state_dir is not None else ():
+        for camera in plan.agent.cameras:
             if camera.lessons.enabled:
                 taken = (
                     f"another agent learns for the camera {camera.name} in {state_dir}: give each agent a folder of "
