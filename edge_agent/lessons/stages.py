@@ -54,6 +54,13 @@ class TakeLessons:
 
     async def run(self) -> None:
         """Take lessons until cancelled."""
+        pool = self._context.tools.pools.image
+        try:
+            await self._take()
+        finally:
+            await pool.run(self._taking.store.close)
+
+    async def _take(self) -> None:
         taking, pool = self._taking, self._context.tools.pools.image
         taking.overview = await pool.run(taking.store.overview)
         while True:

@@ -5,19 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from edge_agent.lessons.container import decode
 from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.settings import LessonSettings
-from edge_agent.lessons.store import LessonStore
+from edge_agent.lessons.store import INDEX, SUFFIX, LessonStore
 from edge_agent.lessons.taking import LESSON_EPOCH, MOST_FRAMES, MOST_OPEN_BYTES, Moment, Open, Taking, Taught
 from edge_agent.region_of_interest import bind
 from edge_agent.settings import CameraSettings, UplinkSettings
 from pipeline.detections import Detections
 from pipeline.frames import Frame, FrameKey, Image
 from pipeline.geometry import Size
+from pipeline.policies.lesson_marks import Mark
 from pipeline.policies.offload import OffloadSettings
 from pipeline.timing import run_virtual
 from tests.support.agents import (
@@ -264,3 +266,12 @@ def test_a_teacher_that_is_never_heard_from_again_costs_bounded_memory(tmp_path:
     finished = takes.next_finished()
     assert finished is not None
     assert finished[1] is None
+
+
+def test_at_the_end_the_index_knows_every_lesson_so_that_none_is_opened_at_the_next_start(tmp_path: Path) -> None:
+    run(tmp_path, learner())
+    folder = tmp_path / "lessons" / "gate"
+    indexed = msgspec.msgpack.decode((folder / INDEX).read_bytes(), type=list[Mark])
+    names = {path.name for path in folder.glob(f"*{SUFFIX}")}
+    assert names
+    assert {mark.name for mark in indexed} == names
