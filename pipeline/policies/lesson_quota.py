@@ -14,7 +14,7 @@ model is not equally sure each time.
 """
 SAME_LEVELS = 6.0
 """Mean difference of two thumbnails, in grey levels, below which they look the same."""
-MANY = 1000
+MANY = 2000
 """Of fewer lessons than these the same is kept sooner again: a camera that has just begun is to have something to learn
 from, and to be judged by.
 """

@@ -119,7 +119,7 @@ def test_of_few_lessons_the_same_is_kept_sooner_again() -> None:
     first = mark(0)
     later = replace(first, taken_at_s=1.0)
     assert too_same(later, [first], count=100) == ""
-    assert "the same objects" in too_same(later, [first], count=900)
+    assert "the same objects" in too_same(later, [first], count=1900)
 
 
 def test_an_empty_scene_is_kept_again_once_it_looks_different_or_time_has_passed() -> None:
