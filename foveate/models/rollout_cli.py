@@ -53,7 +53,7 @@ def pause(
     site: SiteName = None,
     broker: BrokerUrl = BROKER,
 ) -> None:
-    """Let a camera's candidate go no further and answer no frame; it is judged all the same."""
+    """Let a camera's candidate go no further and answer no frame, until it is promoted; it is judged all the same."""
     asyncio.run(_order(broker, Which(camera, agent, group, site), "pause"))
 
 
