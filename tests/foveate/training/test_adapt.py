@@ -147,9 +147,9 @@ def test_only_the_newest_lessons_judge_and_they_are_never_learned_from(
 
     monkeypatch.setattr("foveate.training.adapt.prepare", spied)
     trained: Trained = train(scene(40), order(tmp_path), lambda _: None, replace(QUICK, steps=4), Ticking())
-    assert trained.figures["lessons"] == 34
-    assert trained.figures["judged"] == 6
-    assert shown[-2:] == [34, 6]
+    assert trained.figures["lessons"] == 36
+    assert trained.figures["judged"] == 4
+    assert shown[-2:] == [36, 4]
 
 
 def test_a_calibration_in_the_weights_moves_every_score_as_said(tmp_path: Path) -> None:
