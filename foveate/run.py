@@ -232,6 +232,8 @@ class Run:
                 write_summary(self._outputs.summary, result)
         finally:
             summary.show(result, self._console)
+            if self._learning is not None:
+                self._learning.service.part()
 
 
 def _named(settings: MqttSettings, agent: str, role: str) -> MqttSettings:

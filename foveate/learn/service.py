@@ -12,6 +12,7 @@ from foveate.learn.folders import earlier_student
 from foveate.learn.history import EVERY_S
 from foveate.learn.pupils import Pupil, Terms, clear
 from foveate.learn.subject import Subject
+from foveate.learn.telling import parting
 from foveate.learn.values import AttemptOrder
 from foveate.learn.world import World
 from foveate.training.order import Progress
@@ -42,6 +43,12 @@ class LearnService:
         """How a camera's learning has gone."""
         pupil = self._pupils.get(camera)
         return () if pupil is None else pupil.history.points
+
+    def part(self) -> None:
+        """Say at the end of a run what cameras without a model can go on with; looks at the disk."""
+        for pupil in self._pupils.values():
+            if said := parting(pupil.status(self._unusable), pupil.name, left_off=pupil.unfinished() is not None):
+                self._world.say(said)
 
     async def run(self) -> None:
         """Learn until cancelled; no fault of it ever reaches a camera."""

@@ -29,6 +29,18 @@ def status_of(
     )
 
 
+def parting(status: LearningStatus, camera: str, *, left_off: bool) -> str:
+    """What to say at the end of a run of a camera that is not done; empty of one that is."""
+    if left_off:
+        return f"{camera}: its training is left off; the next run with --learn goes on with it"
+    if status.stage != "collecting":
+        return ""
+    return (
+        f"{camera}: there is no model of its own yet ({status.in_words.rstrip('.')}); its lessons are kept, the next "
+        f"run with --learn goes on with them, and 'foveate learn lessons --camera {camera}' says what they are enough for"
+    )
+
+
 def _stage(
     look: Look, found: Enough, memory: LearnerMemory, training: Progress | None, waits_for: str
 ) -> tuple[str, str]:

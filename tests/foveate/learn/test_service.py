@@ -260,6 +260,19 @@ def test_without_pytorch_that_is_said_at_once_and_a_training_that_was_left_off_s
     assert len(scene.orders) == 1
 
 
+def test_the_end_of_a_run_says_what_the_next_one_goes_on_with(tmp_path: Path) -> None:
+    few, scene = Scene(tmp_path / "few", Yard(seen=LITTLE, lessons=9)), Scene(tmp_path)
+    few.run_for(60, LearnService.part)
+    assert few.said[-1].startswith("yard: there is no model of its own yet (")
+    assert "'foveate learn lessons --camera yard'" in few.said[-1]
+    scene.run_for(TRAINING_S / 2, LearnService.part)
+    assert scene.said[-1] == "yard: its training is left off; the next run with --learn goes on with it"
+    scene.run_for(TRAINING_S + 60)
+    said = len(scene.said)
+    scene.run_for(1, LearnService.part)
+    assert len(scene.said) == said
+
+
 def test_a_camera_does_not_learn_again_while_its_new_model_is_on_its_way_to_it(tmp_path: Path) -> None:
     yard = Yard()
     scene = Scene(tmp_path, yard)
