@@ -36,8 +36,8 @@ def parting(status: LearningStatus, camera: str, *, left_off: bool) -> str:
     if status.stage != "collecting":
         return ""
     return (
-        f"{camera}: there is no model of its own yet ({status.in_words.rstrip('.')}); its lessons are kept, the next "
-        f"run with --learn goes on with them, and 'foveate learn lessons --camera {camera}' says what they are enough for"
+        f"{camera}: there is no model of its own yet ({status.in_words.rstrip('.')}); its lessons are kept, the "
+        f"next run with --learn goes on with them; 'foveate learn lessons --camera {camera}' says for what they are enough"
     )
 
 
