@@ -37,7 +37,7 @@ def parting(status: LearningStatus, camera: str, *, left_off: bool) -> str:
         return ""
     return (
         f"{camera}: there is no model of its own yet ({status.in_words.rstrip('.')}); its lessons are kept, the "
-        f"next run with --learn goes on with them; 'foveate learn lessons --camera {camera}' says for what they are enough"
+        f"next run with --learn goes on with them; 'foveate learn lessons --camera {camera}' tells what they hold"
     )
 
 
