@@ -36,6 +36,18 @@ def held(lock: Path, taken: str) -> Iterator[None]:
         yield
 
 
+def is_held(lock: Path) -> bool:
+    """Whether a process holds a lock file; one that is absent is not held."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 @contextlib.contextmanager
 def learning_alone(plan: Plan) -> Iterator[None]:
     """Hold the state of all cameras that an agent learns for, while the block runs. Raises ConfigError."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from foveate.learn.alone import is_held
 from foveate.learn.folders import CameraFolders
 from foveate.learn.memory import LearnerMemory, read_memory
 from foveate.learn.values import Outcome
@@ -81,7 +82,7 @@ def state_as_json(summary: LessonSummary, folders: CameraFolders, standing: Stan
     memory, outcome = read_memory(folders.memory_file), folders.outcome()
     return {
         "lessons": summary.lessons,
-        "training": folders.attempt.is_dir(),
+        "training": training(folders),
         "last": memory.in_words or (outcome.in_words() if outcome is not None else None),
         "accepted": None if outcome is None else outcome.accepted,
         "trained_at": None if outcome is None else outcome.at,
@@ -90,13 +91,21 @@ def state_as_json(summary: LessonSummary, folders: CameraFolders, standing: Stan
     }
 
 
+def training(folders: CameraFolders) -> str | None:
+    """Whether an attempt is under way, or was left off and goes on with the next start; None where there is none."""
+    begun = folders.attempt.is_dir()
+    if is_held(folders.by_hand_lock) or (begun and is_held(folders.agent_lock)):
+        return "under way"
+    return "left off, goes on with the next start" if begun else None
+
+
 def show_states(console: Console, states: Mapping[str, Mapping[str, Any]], broker: str) -> None:
     """Where all cameras stand, for people; ``broker`` says why nothing is known of rollouts, or is empty."""
     table = Table("camera", "lessons", "last training", "released", "rollout", box=box.SIMPLE)
     for camera, state in states.items():
         rollout = state["rollout"]
         stage = "-" if rollout is None else f"{rollout['stage']}: {rollout['reason']}"
-        parts = ["under way"] * state["training"] + [state["last"]] * bool(state["last"])
+        parts = [part for part in (state["training"], state["last"]) if part]
         last = "; before it ".join(parts) or "none yet"
         cells = (last, state["released"] or "-", stage)
         table.add_row(Text(camera), str(state["lessons"]), *(Text(cell) for cell in cells))

@@ -6,6 +6,8 @@ import pytest
 
 from foveate.config.settings import for_sources, plan
 from foveate.learn.alone import held, learning_alone
+from foveate.learn.folders import CameraFolders
+from foveate.learn.tables import training
 from foveate.plan import Plan
 from pipeline.errors import ConfigError
 
@@ -45,3 +47,13 @@ def test_a_state_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path: P
         held(tmp_path / "state" / "learn" / "lock", "taken"),
     ):
         pass
+
+
+def test_an_attempt_is_under_way_while_somebody_works_on_it_and_else_left_off(tmp_path: Path) -> None:
+    folders = CameraFolders(tmp_path, "yard")
+    assert training(folders) is None
+    folders.attempt.mkdir(parents=True)
+    assert training(folders) == "left off, goes on with the next start"
+    with held(folders.agent_lock, "taken"):
+        assert training(folders) == "under way"
+    assert training(folders) == "left off, goes on with the next start"
