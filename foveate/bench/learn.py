@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import cv2
 import msgspec
 
 from edge_agent.lessons.offline import lessons_from
@@ -46,6 +47,7 @@ def measure(inputs: Inputs, say: Say) -> Report:
     """
     for clip in (VTEST, BOTTLE, ONE_BY_ONE):
         clip.require()
+    cv2.setNumThreads(1)  # what a look takes is told of one thread
     with tempfile.TemporaryDirectory(prefix="foveate-learn-") as folder:
         return _Group(Path(folder), inputs.short, say).measure()
 
