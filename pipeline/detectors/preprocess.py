@@ -89,13 +89,21 @@ def _canvas(image: Image, placement: Placement, pad_value: int) -> Image:
     height, width = placement.input_px
     resized = placement.resized
     if resized != placement.picture:
-        image = np.asarray(cv2.resize(image, (resized.width, resized.height), interpolation=cv2.INTER_LINEAR))
+        # To an odd fraction bilinear interpolation takes the middle pixel of each square; this does so faster.
+        kind = cv2.INTER_NEAREST_EXACT if _odd_fraction(placement.picture, resized) else cv2.INTER_LINEAR
+        image = np.asarray(cv2.resize(image, (resized.width, resized.height), interpolation=kind))
     if (resized.height, resized.width) == (height, width):
         return image
     canvas = np.full((height, width, 3), pad_value, dtype=np.uint8)
     top, left = placement.top_px, placement.left_px
     canvas[top : top + resized.height, left : left + resized.width] = image
     return canvas
+
+
+def _odd_fraction(picture: Size, resized: Size) -> bool:
+    """Whether a picture is made smaller by one odd number in both directions."""
+    factor = picture.width // resized.width
+    return factor % 2 == 1 and picture == Size(resized.width * factor, resized.height * factor)
 
 
 @lru_cache(maxsize=32)

@@ -60,7 +60,7 @@ class OffloadSettings:
 
     policy: str = "adaptive"
     least_gain: float = 0.005
-    least_gain_own: float = 0.2
+    least_gain_own: float = 0.15
     audit_share: float = 0.03
     trial_share: float = 0.25
     threshold: float = 0.6

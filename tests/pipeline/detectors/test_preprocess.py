@@ -107,3 +107,10 @@ def test_a_read_only_picture_is_taken_and_left_alone() -> None:
 def test_what_is_no_picture_is_refused_with_its_shape(image: Any) -> None:
     with pytest.raises(ValueError, match=r"\(height, width, 3\) uint8 BGR"):
         check_image(image)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, 4, 5])
+def test_a_picture_is_made_smaller_as_by_bilinear_interpolation_whatever_the_factor(factor: int) -> None:
+    image = np.random.default_rng(factor).integers(0, 256, (96 * factor, 64 * factor, 3), dtype=np.uint8)
+    made = prepare(image, entry(inputs={"dtype": "uint8", "layout": "NHWC"}).input, (96, 64))[0]
+    np.testing.assert_array_equal(made, cv2.resize(image, (64, 96), interpolation=cv2.INTER_LINEAR))
