@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import replace
 
+from edge_agent.asking import question
 from edge_agent.candidates import Survey, as_candidates, survey
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
 from edge_agent.gain_lessons import audited
 from edge_agent.lessons.taking import Moment
-from edge_agent.questions import NO_WAY, Question
+from edge_agent.questions import NO_WAY
 from edge_agent.resolve import FrameTimings, Pending, Phase
 from edge_agent.tracking.history import Entry
 from pipeline.channels import Channel, Closed
@@ -255,22 +256,12 @@ class Analysis:
     async def _ask(
         self, decision: OffloadDecision, work: Work, drawn: tuple[Layout, bytes], settle_at_s: float
     ) -> None:
-        context, (layout, data) = self._context, drawn
+        context = self._context
         if decision.kind == "frame":
             self._full_frame_at_s = work.scene_s
             context.sights.asked_whole(work.frame.key)
-        context.steer.asked(len(decision.places), len(data))
-        question = Question(
-            key=work.frame.key,
-            kind=decision.kind,
-            frame_width=work.frame.size.width,
-            frame_height=work.frame.size.height,
-            crops=layout.crops,
-            jpeg=data,
-            settle_at_s=settle_at_s,
-            weight=context.settings.weight,
-        )
-        await context.tools.uplink.ask(question)
+        context.steer.asked(len(decision.places), len(drawn[1]))
+        await context.tools.uplink.ask(question(context, work.frame, decision.kind, drawn, settle_at_s))
 
 
 def _wait_ms(work: Work, pending: Pending, started_s: float) -> float:

@@ -4,9 +4,9 @@ The answer tells how much of what the whole frame showed such crops show. It cha
 """
 
 from edge_agent.arms import Trial
+from edge_agent.asking import has_tokens, question, undisturbed
 from edge_agent.context import Context
 from edge_agent.frame_work import draw
-from edge_agent.questions import Question
 from pipeline.mosaic import Layout
 from pipeline.policies.offload import OffloadDecision
 
@@ -29,30 +29,15 @@ class ArmTrials:
 
     def _has_room(self) -> bool:
         """Whether a trial is in nobody's way: nothing is held back or turned down, and no frame asks or may ask."""
-        context = self._context
-        outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
-        spent = outlook.tokens_bytes is not None and outlook.tokens_bytes < outlook.path.usual_bytes
-        held = not outlook.reachable or context.steer.state.hindrance or spent
-        neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
-        return neutral and not held and not context.resolver.asking
+        outlook = undisturbed(self._context)
+        return outlook is not None and has_tokens(outlook) and not self._context.resolver.asking
 
     async def _ask(self, trial: Trial) -> None:
-        context, frame = self._context, trial.frame
-        (layout, data), (_, usual) = await context.tools.pools.image.run(lambda: self._draw(trial))
-        arms, tools = context.arms, context.tools
-        arms.shown(trial, len(data) / len(usual))
-        question = Question(
-            key=trial.key,
-            kind="mosaic",
-            frame_width=frame.size.width,
-            frame_height=frame.size.height,
-            crops=layout.crops,
-            jpeg=data,
-            settle_at_s=tools.clock.now_s() + context.deadline_ms / 1000 - tools.settle_margin_s,
-            weight=context.settings.weight,
-            trial=True,
-        )
-        await tools.uplink.ask(question)
+        context, arms, tools = self._context, self._context.arms, self._context.tools
+        drawn, (_, usual) = await tools.pools.image.run(lambda: self._draw(trial))
+        arms.shown(trial, len(drawn[1]) / len(usual))
+        settle_at_s = tools.clock.now_s() + context.deadline_ms / 1000 - tools.settle_margin_s
+        await tools.uplink.ask(question(context, trial.frame, "mosaic", drawn, settle_at_s, trial.key))
 
     def _draw(self, trial: Trial) -> tuple[tuple[Layout, bytes], tuple[Layout, bytes]]:
         """The places as the arm on trial and as the first arm draws them; only the former is sent."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from edge_agent.asking import question, undisturbed
 from edge_agent.context import Context
 from edge_agent.frame_work import draw, wanted
 from edge_agent.lessons.followed import follow
@@ -17,7 +18,6 @@ from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.picture import conditions, into_picture, lasting, not_counted, shrink
 from edge_agent.lessons.store import Added
 from edge_agent.lessons.taking import LESSON_EPOCH, Moment, Open, Taking, Taught
-from edge_agent.questions import Question
 from edge_agent.tracking.history import Entry
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
@@ -172,12 +172,10 @@ class LessonLooks:
 
     def _has_room(self) -> bool:
         """Whether it is time for a look, and nothing is held back or turned down."""
-        context, taking, tools = self._context, self._taking, self._context.tools
-        outlook = tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
-        neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
-        if not neutral or not outlook.reachable or context.steer.state.hindrance:
+        taking, outlook = self._taking, undisturbed(self._context)
+        if outlook is None:
             return False
-        now_s = tools.clock.now_s()
+        now_s = self._context.tools.clock.now_s()
         view = PaceView(
             since_s=None if self._asked_at_s is None else now_s - self._asked_at_s,
             lessons=taking.overview.summary.lessons,
@@ -191,23 +189,12 @@ class LessonLooks:
         """Ask about a frame that has its answer, under a key of the question's own."""
         context, tools, frame = self._context, self._context.tools, moment.frame
         self._asked_at_s = tools.clock.now_s()
-        layout, data = await tools.pools.image.run(lambda: draw(frame, _WHOLE, context.settings))
-        self._frame_bytes, self._asked = float(len(data)), self._asked + 1
+        drawn = await tools.pools.image.run(lambda: draw(frame, _WHOLE, context.settings))
+        self._frame_bytes, self._asked = float(len(drawn[1])), self._asked + 1
         # Epochs count seconds and such looks come more rarely, so that no later run uses the number again.
         key = FrameKey(frame.key.camera, LESSON_EPOCH, frame.key.epoch + self._asked)
         self._taking.asked(key, frame.key)
-        question = Question(
-            key=key,
-            kind="frame",
-            frame_width=frame.size.width,
-            frame_height=frame.size.height,
-            crops=layout.crops,
-            jpeg=data,
-            settle_at_s=tools.clock.now_s() + ANSWER_S,
-            weight=context.settings.weight,
-            trial=True,
-        )
-        await tools.uplink.ask(question)
+        await tools.uplink.ask(question(context, frame, "frame", drawn, tools.clock.now_s() + ANSWER_S, key))
 
 
 def _small(moment: Moment, taking: Taking) -> Open:

@@ -7,9 +7,9 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
+from edge_agent.asking import has_tokens, question, undisturbed
 from edge_agent.context import Context
 from edge_agent.frame_work import draw
-from edge_agent.questions import Question
 from edge_agent.releases.audits import AUDIT_EPOCH, Audit
 from pipeline.frames import FrameKey
 from pipeline.policies.offload import OffloadDecision
@@ -54,30 +54,17 @@ class Shadow:
         context = self._context
         if context.settings.mode == "edge_only" or context.patient:
             return False
-        outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
-        spent = outlook.tokens_bytes is not None and outlook.tokens_bytes < outlook.path.usual_bytes
-        held = not outlook.reachable or context.steer.state.hindrance or spent
-        neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
-        return neutral and not held
+        outlook = undisturbed(context)
+        return outlook is not None and has_tokens(outlook)
 
     async def _ask(self, wanted: Audit) -> None:
         """Ask about a frame once more, under a key of its own: its answer must not wait for this one."""
         context, tools, frame = self._context, self._context.tools, wanted.frame
-        layout, data = await tools.pools.image.run(lambda: draw(frame, _WHOLE, context.settings))
+        drawn = await tools.pools.image.run(lambda: draw(frame, _WHOLE, context.settings))
         self._asked += 1
         self._sights.gave_up(wanted.key)  # one frame is to count once
         # Epochs count seconds and audits come more rarely, so that no later run uses the number again.
         key = FrameKey(frame.key.camera, AUDIT_EPOCH, frame.key.epoch + self._asked)
         self._sights.asked(replace(wanted, key=key, asked=True))
-        question = Question(
-            key=key,
-            kind="frame",
-            frame_width=frame.size.width,
-            frame_height=frame.size.height,
-            crops=layout.crops,
-            jpeg=data,
-            settle_at_s=tools.clock.now_s() + max(WITHIN_S, context.deadline_ms / 1000),
-            weight=context.settings.weight,
-            trial=True,
-        )
-        await tools.uplink.ask(question)
+        settle_at_s = tools.clock.now_s() + max(WITHIN_S, context.deadline_ms / 1000)
+        await tools.uplink.ask(question(context, frame, "frame", drawn, settle_at_s, key))

@@ -1,0 +1,42 @@
+"""What all questions of a camera have in common, and when those that no frame waits for are in nobody's way."""
+
+from edge_agent.context import Context
+from edge_agent.questions import Question
+from edge_agent.steer import Outlook
+from pipeline.frames import Frame, FrameKey
+from pipeline.mosaic import Layout
+
+
+def question(
+    context: Context,
+    frame: Frame,
+    kind: str,
+    drawn: tuple[Layout, bytes],
+    settle_at_s: float,
+    trial_key: FrameKey | None = None,
+) -> Question:
+    """A question about a frame as it was drawn, under a ``trial_key`` where no frame waits for the answer."""
+    layout, data = drawn
+    return Question(
+        key=frame.key if trial_key is None else trial_key,
+        kind=kind,
+        frame_width=frame.size.width,
+        frame_height=frame.size.height,
+        crops=layout.crops,
+        jpeg=data,
+        settle_at_s=settle_at_s,
+        weight=context.settings.weight,
+        trial=trial_key is not None,
+    )
+
+
+def undisturbed(context: Context) -> Outlook | None:
+    """What may be expected of the way, where nothing on it is held back or turned down; None where something is."""
+    outlook = context.tools.uplink.outlook(context.name, context.settings.offload.tail_deviations)
+    neutral = context.levers.crop_scale_factor >= 1.0 and context.levers.lambda_least <= 0.0
+    return outlook if neutral and outlook.reachable and not context.steer.state.hindrance else None
+
+
+def has_tokens(outlook: Outlook) -> bool:
+    """Whether the uplink budget has room for a usual question."""
+    return outlook.tokens_bytes is None or outlook.tokens_bytes >= outlook.path.usual_bytes
