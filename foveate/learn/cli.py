@@ -19,11 +19,12 @@ from foveate.learn.memory import read_memory, write_memory
 from foveate.learn.places import Place, place
 from foveate.learn.pupils import keep_outcome
 from foveate.learn.release import Releaser, signing_key
-from foveate.learn.session import connected, standings
 from foveate.learn.settings import WayWanted, ways
 from foveate.learn.tables import lessons_as_json, show_lessons, show_outcome, show_states, state_as_json
 from foveate.learn.values import AttemptOrder, Outcome
+from foveate.models import rollouts
 from foveate.outputs import console
+from foveate.session import connected
 from foveate.training.order import Progress as Step
 from pipeline.detectors.manifest import read_manifest
 from pipeline.detectors.threads import default_threads
@@ -31,6 +32,7 @@ from pipeline.errors import BrokerError, ConfigError, ModelError
 from pipeline.policies.learners import enough_to_learn
 from pipeline.releases.publisher import ReleasePublisher
 from pipeline.releases.signing import TrustedKeys
+from pipeline.releases.standing import Standing
 from pipeline.timing import wall_time
 from pipeline.transport.base import Transport
 from pipeline.wire.topics import camera_fault
@@ -121,7 +123,7 @@ def release(camera: Camera = None, config: Config = None, state_dir: StateDir = 
     memory_file = where.folders(name).memory_file
     if outcome.model is not None:
         memory = read_memory(memory_file)
-        standing = asyncio.run(standings(broker, where.plan.mqtt, where.agent)).get(name)
+        standing = asyncio.run(_standings(broker, where)).get(name)
         before = "" if memory.released is None else memory.released.title
         looks = before if standing is None else standing.current
         write_memory(memory_file, memory.with_release(outcome.model, looks))
@@ -144,7 +146,7 @@ def status(
         shown.print(where.no_camera, markup=False, soft_wrap=True)
         return
     try:
-        stand = asyncio.run(standings(broker, where.plan.mqtt, where.agent))
+        stand = asyncio.run(_standings(broker, where))
     except BrokerError as error:
         stand, fault = {}, f"how releases are doing is not known: {error}"
     states = {}
@@ -247,3 +249,9 @@ async def _release(where: Place, outcome: Outcome, broker: str | None) -> str:
         parent = f"{general.name}@{general.version}"
         released = await Releaser(publishers[0], key, parent).release(outcome, wall_time())
     return released.manifest.title
+
+
+async def _standings(broker: str | None, where: Place) -> dict[str, Standing]:
+    """How the releases of an agent's cameras stand, as the broker has it. Raises ConfigError, BrokerError."""
+    async with rollouts.connected(broker, where.plan.mqtt) as found:
+        return {one.camera: one for one in found.of(rollouts.Which(agent=where.agent))}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from foveate.learn.session import connected
+from foveate.session import connected
 from pipeline.detectors.contract import HeightWidth
 from pipeline.detectors.loading import load_detector
 from pipeline.detectors.manifest import read_manifest, verified_path

@@ -14,6 +14,8 @@ from foveate.models.rollouts import Which, chosen, connected
 from foveate.outputs import console
 from pipeline.errors import BrokerError
 from pipeline.releases.standing import Audited, Command, Standing
+from pipeline.transport.settings import MqttSettings
+from pipeline.transport.url import parse_broker_url
 
 app = typer.Typer(no_args_is_help=True, help="See how releases of models stand at the agents, and command them.")
 
@@ -107,14 +109,18 @@ def _f1(audited: Audited | None) -> str:
     return "-" if audited is None or audited.f1 is None else f"{audited.f1:.3f}"
 
 
+def _at(broker: str) -> MqttSettings:
+    return MqttSettings.of(parse_broker_url(broker), None)
+
+
 async def _found(broker: str, which: Which) -> list[Standing]:
-    async with connected(broker) as rollouts:
+    async with connected(None, _at(broker)) as rollouts:
         return rollouts.of(which)
 
 
 async def _order(broker: str, which: Which, command: Command) -> None:
     """Send a command and say what comes of it. Raises BrokerError where somebody does not answer."""
-    async with connected(broker) as rollouts:
+    async with connected(None, _at(broker)) as rollouts:
         standings = chosen(rollouts.of(which), which, broker)
         answers = await asyncio.gather(*(rollouts.order(standing, command) for standing in standings))
     for now in filter(None, answers):

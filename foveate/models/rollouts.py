@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from foveate import session
 from pipeline.errors import BrokerError, ConfigError
 from pipeline.releases.standing import Command, Standing, decode_standing, encode_order
 from pipeline.transport.base import Message, Outgoing, PublishStatus, Transport
-from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
-from pipeline.transport.url import parse_broker_url
 from pipeline.wire import topics
 
-CONNECT_WITHIN_S = 10.0
 RETAINED_WITHIN_S = 1.0
 ANSWER_WITHIN_S = 5.0
 MOST_STANDINGS = 10_000
@@ -96,26 +94,15 @@ def _place(standing: Standing) -> tuple[object, ...]:
 
 
 @contextlib.asynccontextmanager
-async def connected(broker_url: str) -> AsyncIterator[Rollouts]:
-    """The rollouts of a broker, after it has said what it retains. Raises ConfigError, BrokerError."""
-    url = parse_broker_url(broker_url)
-    session = MqttTransport(MqttSettings.of(url, None))
-    rollouts = Rollouts(session)
-    running = asyncio.ensure_future(session.run())
-    try:
-        try:
-            async with asyncio.timeout(CONNECT_WITHIN_S):
-                await session.wait_connected()
-        except TimeoutError:
-            raise BrokerError(
-                f"No connection to the broker {url} within {CONNECT_WITHIN_S:g} s: {session.state.reason};"
-                " name another with --broker."
-            ) from None
+async def connected(broker: str | None, usual: MqttSettings) -> AsyncIterator[Rollouts]:
+    """The rollouts of a broker, by its URL or by the usual settings, after it has said what it retains.
+
+    Raises ConfigError, BrokerError.
+    """
+    made: list[Rollouts] = []
+    async with session.connected(broker, usual, lambda at: made.append(Rollouts(at))):
         await asyncio.sleep(RETAINED_WITHIN_S)
-        yield rollouts
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        yield made[0]
 
 
 def chosen(found: list[Standing], which: Which, broker_url: str) -> list[Standing]:

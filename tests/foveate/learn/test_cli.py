@@ -223,7 +223,7 @@ async def test_a_release_is_signed_retained_and_shown_by_the_status(config: Path
 def test_without_a_broker_the_status_tells_what_is_on_disk_and_what_is_not_known(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("foveate.learn.session.CONNECT_WITHIN_S", 0.2)
+    monkeypatch.setattr("foveate.session.CONNECT_WITHIN_S", 0.2)
     said = run("status", "-c", config, "--broker", f"mqtt://{HOST}:{free_port()}")
     assert "yard 160 none yet" in said
     assert "how releases are doing is not known: No connection to the broker" in said

@@ -5,19 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-import msgspec
-
 from pipeline.errors import BrokerError
-from pipeline.releases.standing import Standing, decode_standing
-from pipeline.transport.base import Message, Transport
+from pipeline.transport.base import Transport
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
 from pipeline.transport.url import parse_broker_url
-from pipeline.wire import topics
 
 CONNECT_WITHIN_S = 10.0
-RETAINED_WITHIN_S = 1.0
-MOST_STANDINGS = 10_000
 
 
 @contextlib.asynccontextmanager
@@ -47,18 +41,3 @@ async def connected(
         running.cancel()
         ready.cancel()
         await asyncio.gather(running, ready, return_exceptions=True)
-
-
-async def standings(broker: str | None, usual: MqttSettings, agent: str) -> dict[str, Standing]:
-    """How the releases of an agent's cameras stand, as the broker has it. Raises as ``connected`` does."""
-    found: dict[str, Standing] = {}
-
-    def heard(message: Message) -> None:
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            standing = decode_standing(message.payload)
-            if standing.agent == agent and len(found) < MOST_STANDINGS:
-                found[standing.camera] = standing
-
-    async with connected(broker, usual, lambda session: session.subscribe(topics.ANY_ROLLOUT, heard, qos=1)):
-        await asyncio.sleep(RETAINED_WITHIN_S)
-    return found
