@@ -20,7 +20,8 @@ NO_WAY = frozenset({"broker_down", "no_worker", "circuit_open"})
 class Question:
     """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
 
-    A ``trial`` is about a frame that has its answer; it is there to be learned from.
+    A ``trial`` is about a frame that has its answer; it is there to be learned from. ``masked``: the picture shows
+    nothing that the camera's masks hide, and nothing but crops.
     """
 
     key: FrameKey
@@ -32,6 +33,7 @@ class Question:
     settle_at_s: float
     weight: float
     trial: bool = False
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.gain import PRIOR, GainModel
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
+from pipeline.policies.tier_offers import Privacy
 
 Mode = Literal["adaptive", "edge_only", "cloud_only"]
 Polygon = tuple[tuple[float, float], ...]
@@ -74,6 +75,7 @@ class CameraSettings:
     route: Literal["auto", "edge"] = "auto"
     gain: GainModel = PRIOR
     lessons: LessonSettings = field(default_factory=LessonSettings)
+    privacy: Privacy = Privacy()
 
 
 @dataclass(frozen=True, slots=True)
