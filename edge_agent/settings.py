@@ -75,7 +75,7 @@ class CameraSettings:
     route: Literal["auto", "edge"] = "auto"
     gain: GainModel = PRIOR
     lessons: LessonSettings = field(default_factory=LessonSettings)
-    privacy: Privacy = Privacy()
+    privacy: Privacy = field(default_factory=Privacy)
 
 
 @dataclass(frozen=True, slots=True)
