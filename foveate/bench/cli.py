@@ -21,7 +21,12 @@ from pipeline.errors import ConfigError
 from pipeline.metrics.matching import Score
 from pipeline.network.profiles import profile
 
-GROUPS = {"main": "foveate.bench.main_job", "in-time": "foveate.bench.in_time", "learn": "foveate.bench.learn"}
+GROUPS = {
+    "main": "foveate.bench.main_job",
+    "in-time": "foveate.bench.in_time",
+    "learn": "foveate.bench.learn",
+    "worker": "foveate.bench.worker",
+}
 """Every group of figures by its name on the command line, and the module that measures it, loaded when asked for."""
 
 app = typer.Typer(no_args_is_help=True, help="Measure accuracy, latency, throughput and cost.")
