@@ -10,7 +10,8 @@ from cloud_worker.settings import WorkerSettings
 from pipeline.geometry import Size
 from pipeline.transport.base import Message
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_request, jpeg_size
+from pipeline.wire.codec import BadPayload, decode_request
+from pipeline.wire.jpeg import jpeg_size
 from pipeline.wire.messages import Refusal, Request
 
 DUPLICATES_REMEMBERED = 10_000

@@ -11,7 +11,17 @@ from typing import TypeVar
 
 import msgspec
 
-from pipeline.wire.messages import WIRE_VERSION, Echo, Refusal, Reply, Request, WireDetection, WorkerState
+from pipeline.wire.jpeg import jpeg_size
+from pipeline.wire.messages import (
+    WIRE_VERSION,
+    Cancel,
+    Echo,
+    Refusal,
+    Reply,
+    Request,
+    WireDetection,
+    WorkerState,
+)
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024
@@ -22,8 +32,9 @@ MAX_SIDE_PX = 65_535
 MAX_PICTURE_PX = 7680 * 4320
 MAX_BUDGET_MS = 3_600_000.0
 MOST_ECHO_BYTES = 512
+MAX_CANCELLED = 64
+MAX_CORRELATION_BYTES = 256
 _PREFIX_BYTES = 5
-_JPEG_TAIL_BYTES = 4096
 
 T = TypeVar("T")
 
@@ -76,6 +87,29 @@ def decode_echo(payload: bytes) -> Echo | None:
     return None if isinstance(echo, BadPayload) or echo.echo < 0 else echo
 
 
+def encode_cancel(cancel: Cancel) -> bytes:
+    """Pack a cancellation. Raises ValueError where the receiver would refuse it."""
+    fault = _cancel_fault(cancel)
+    if fault:
+        raise ValueError(fault)
+    return _pack(cancel, b"")
+
+
+def decode_cancel(payload: bytes) -> Cancel | BadPayload:
+    """Unpack a cancellation. Whose requests they are is what the topic says."""
+    parts = _split(payload)
+    if isinstance(parts, BadPayload):
+        return parts
+    header, rest = parts
+    if rest:
+        return _bad(f"{len(rest)} bytes after the header of a cancellation")
+    cancel = _decoded(_CANCEL.decode, header)
+    if isinstance(cancel, BadPayload):
+        return cancel
+    fault = _cancel_fault(cancel)
+    return _bad(fault) if fault else cancel
+
+
 def encode_reply(reply: Reply) -> bytes:
     """Pack a reply. Raises ValueError where the receiver would refuse it."""
     fault = _reply_fault(reply)
@@ -118,42 +152,7 @@ def decode_worker_state(payload: bytes) -> WorkerState | BadPayload:
     return state
 
 
-def jpeg_size(data: bytes | memoryview) -> tuple[int, int] | None:
-    """Read (width, height) in pixels from a JPEG's header without decoding it.
-
-    None where it is no JPEG, has no size, or lacks the end marker (zero padding after it is allowed): a picture
-    that was cut short decodes without an error, to a picture that is wrong.
-    """
-    view = memoryview(data)
-    if len(view) < 4 or bytes(view[:2]) != b"\xff\xd8":
-        return None
-    if not bytes(view[-_JPEG_TAIL_BYTES:]).rstrip(b"\0").endswith(b"\xff\xd9"):
-        return None
-    at = 2
-    while at + 4 <= len(view) and view[at] == 0xFF:
-        marker = view[at + 1]
-        if marker == 0xFF:  # fill byte
-            at += 1
-            continue
-        if marker == 0x01 or 0xD0 <= marker <= 0xD7:  # markers without a body
-            at += 2
-            continue
-        if 0xC0 <= marker <= 0xCF and marker not in {0xC4, 0xC8, 0xCC}:
-            return _frame_header_size(view[at + 4 :])
-        if marker in {0xD9, 0xDA}:  # end, or picture data before any frame header
-            return None
-        at += 2 + int.from_bytes(view[at + 2 : at + 4], "big")
-    return None
-
-
-def _frame_header_size(body: memoryview) -> tuple[int, int] | None:
-    if len(body) < 5:
-        return None
-    height, width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
-    return (width, height) if width and height else None
-
-
-def _pack(header: Request | Echo | Reply, body: bytes) -> bytes:
+def _pack(header: Request | Echo | Cancel | Reply, body: bytes) -> bytes:
     packed = msgspec.msgpack.encode(header)
     return b"".join((bytes((WIRE_VERSION,)), len(packed).to_bytes(4, "big"), packed, body))
 
@@ -231,6 +230,14 @@ def _picture_fault(request: Request, jpeg: bytes | memoryview) -> BadPayload | N
     return None
 
 
+def _cancel_fault(cancel: Cancel) -> str:
+    if not 1 <= len(cancel.correlations) <= MAX_CANCELLED:
+        return f"{len(cancel.correlations)} requests, must be 1 to {MAX_CANCELLED}"
+    if not all(0 < len(each) <= MAX_CORRELATION_BYTES for each in cancel.correlations):
+        return f"correlation data must have 1 to {MAX_CORRELATION_BYTES} bytes"
+    return ""
+
+
 def _reply_fault(reply: Reply) -> str:
     if not reply.agent or not reply.camera:
         return "a reply without agent or camera"
@@ -281,5 +288,6 @@ def _short(text: str) -> bool:
 
 _REQUEST = msgspec.msgpack.Decoder(Request)
 _ECHO = msgspec.msgpack.Decoder(Echo)
+_CANCEL = msgspec.msgpack.Decoder(Cancel)
 _REPLY = msgspec.msgpack.Decoder(Reply)
 _WORKER_STATE = msgspec.json.Decoder(WorkerState)

@@ -24,6 +24,7 @@ class Refusal(StrEnum):
     TOO_LARGE = "too_large"
     FAILED = "failed"  # the model raised
     STOPPING = "stopping"
+    CANCELLED = "cancelled"  # whoever asked has no use for the answer any more
 
 
 class WireCrop(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +73,17 @@ class Echo(msgspec.Struct, frozen=True, kw_only=True):
 
     echo: int
     give_up: bool = False
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """Header of a cancellation, with nothing after it: requests that an agent has no use for any more, by the
+    correlation data they were sent with.
+
+    It goes to every worker of a target, since the agent cannot know which of them took a request. What waits, or comes
+    after its cancellation, is refused as ``cancelled``; what is in the model is answered as ever.
+    """
+
+    correlations: list[bytes]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,6 +70,19 @@ def reply(agent: str) -> str:
     return f"{WIRE}/rep/{_level('agent', agent)}"
 
 
+def cancel(tier: str, agent: str) -> str:
+    """Where an agent says which of its requests to the workers of a tier it has no use for. Raises ConfigError.
+
+    The agent is a level of its own, so that a broker can see to it that nobody cancels what another asked.
+    """
+    return f"{WIRE}/cancel/{_level('tier', tier)}/{_level('agent', agent)}"
+
+
+def cancels(tier: str) -> str:
+    """The filter for what all agents cancel at the workers of a tier: no shared one, it is for all of them."""
+    return f"{WIRE}/cancel/{_level('tier', tier)}/+"
+
+
 def worker(name: str) -> str:
     """The retained state of a worker. Raises ConfigError."""
     return f"{WIRE}/worker/{_level('worker', name)}"

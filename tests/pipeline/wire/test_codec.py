@@ -11,21 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.wire.codec import (
+    MAX_CANCELLED,
+    MAX_CORRELATION_BYTES,
     MAX_HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
     BadPayload,
+    decode_cancel,
     decode_echo,
     decode_reply,
     decode_request,
     decode_worker_state,
+    encode_cancel,
     encode_echo,
     encode_reply,
     encode_request,
     encode_worker_state,
-    jpeg_size,
 )
+from pipeline.wire.jpeg import jpeg_size
 from pipeline.wire.messages import (
     WIRE_VERSION,
+    Cancel,
     Echo,
     Refusal,
     Reply,
@@ -255,30 +260,6 @@ def test_a_jpeg_that_claims_65500_by_65500_is_too_large_before_anybody_decodes_i
     assert "65500 x 65500" in outcome.reason
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 2), (641, 361), (4000, 1), (1, 4000)])
-@pytest.mark.parametrize("progressive", [0, 1])
-def test_the_size_is_read_from_the_header(size: tuple[int, int], progressive: int) -> None:
-    jpeg = picture(*size, cv2.IMWRITE_JPEG_PROGRESSIVE, progressive)
-    assert jpeg_size(jpeg) == size
-    assert jpeg_size(memoryview(jpeg)) == size
-    assert jpeg_size(jpeg + bytes(100)) == size  # cameras pad with zeros
-
-
-def test_the_size_of_the_picture_is_read_and_not_that_of_a_thumbnail_in_it() -> None:
-    thumbnail = picture(16, 8)
-    app1 = b"\xff\xe1" + (len(thumbnail) + 2).to_bytes(2, "big") + thumbnail
-    jpeg = JPEG[:2] + app1 + b"\xff" + JPEG[2:]  # and a fill byte
-    assert jpeg_size(jpeg) == (64, 32)
-    assert jpeg_size(jpeg[:-2]) is None
-
-
-def test_a_jpeg_without_a_size_has_none() -> None:
-    assert jpeg_size(claim(JPEG, 64, 0)) is None
-    assert jpeg_size(b"\xff\xd8\xff\xd9") is None
-    assert jpeg_size(b"\xff\xd8\xff\xda\x00\x02\xff\xd9") is None
-    assert jpeg_size(b"\xff\xd8\xff\xc0\xff\xd9") is None
-
-
 @pytest.mark.parametrize(
     "payload",
     [
@@ -334,3 +315,26 @@ def test_a_request_is_never_taken_for_a_probe() -> None:
     negative = encode_echo(Echo(echo=-1))
     assert decode_echo(negative) is None
     assert decode_echo(encode_echo(Echo(echo=1)) + b"x") is None
+
+
+@given(st.lists(st.binary(min_size=1, max_size=MAX_CORRELATION_BYTES), min_size=1, max_size=MAX_CANCELLED))
+def test_a_cancellation_comes_back_as_it_was(correlations: list[bytes]) -> None:
+    assert decode_cancel(encode_cancel(Cancel(correlations=correlations))) == Cancel(correlations=correlations)
+
+
+@pytest.mark.parametrize(
+    "correlations",
+    [[], [b""], [b"x" * (MAX_CORRELATION_BYTES + 1)], [b"1"] * (MAX_CANCELLED + 1)],
+    ids=["of nothing", "of an empty name", "of a long name", "of too many"],
+)
+def test_a_cancellation_that_is_not_bounded_is_neither_sent_nor_accepted(correlations: list[bytes]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        encode_cancel(Cancel(correlations=correlations))
+    assert isinstance(decode_cancel(raw({"correlations": correlations}, b"")), BadPayload)
+
+
+@given(st.binary(max_size=600))
+def test_what_is_no_cancellation_is_refused(payload: bytes) -> None:
+    assert isinstance(decode_cancel(payload[:1] + (0).to_bytes(4, "big") + payload), BadPayload)
+    assert isinstance(decode_cancel(encode_cancel(Cancel(correlations=[b"1"])) + b"x"), BadPayload)
+    assert isinstance(decode_cancel(encode_echo(Echo(echo=1))), BadPayload)

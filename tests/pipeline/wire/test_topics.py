@@ -15,6 +15,7 @@ def test_topics_are_those_of_the_design() -> None:
     assert topics.request("cloud", "nanodet-g") == "foveate/v1/req/cloud/nanodet-g"
     assert topics.request_share("g", "cloud", "m") == "$share/g/foveate/v1/req/cloud/m"
     assert topics.reply("a1") == "foveate/v1/rep/a1"
+    assert topics.cancel("cloud", "a1") == "foveate/v1/cancel/cloud/a1"
     assert topics.worker("w1") == "foveate/v1/worker/w1"
     assert topics.model("m") == "foveate/v1/model/m"
     assert topics.config("a1") == "foveate/v1/config/a1"
@@ -30,6 +31,8 @@ def test_topics_are_those_of_the_design() -> None:
 
 
 def test_filters_match_their_topics() -> None:
+    assert matches(topics.cancels("cloud"), topics.cancel("cloud", "a1"))
+    assert not matches(topics.cancels("cloud"), topics.cancel("edge", "a1"))
     assert matches(topics.ANY_WORKER, topics.worker("w1"))
     assert matches(topics.ANY_MODEL, topics.model("m"))
     assert matches(topics.ANY_RESULT, topics.result("plaza"))
