@@ -204,6 +204,7 @@ class Analysis:
             audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
             most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=settings.offload.tail_deviations),
             own_model=not context.slot.current.general,
+            whole_frames=context.whole_frames,
         )
 
     def _since_full_frame_s(self, scene_s: float) -> float:

@@ -1,6 +1,7 @@
 """What all questions of a camera have in common, and when those that no frame waits for are in nobody's way."""
 
 from edge_agent.context import Context
+from edge_agent.frame_work import masked
 from edge_agent.questions import Question
 from edge_agent.steer import Outlook
 from pipeline.frames import Frame, FrameKey
@@ -27,6 +28,7 @@ def question(
         settle_at_s=settle_at_s,
         weight=context.settings.weight,
         trial=trial_key is not None,
+        masked=masked(kind, layout.crops, frame.size, context.settings),
     )
 
 

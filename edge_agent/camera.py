@@ -4,6 +4,7 @@ Decisions live elsewhere and are pure; the stages carry values from one to the n
 """
 
 import asyncio
+import logging
 from dataclasses import replace
 
 from edge_agent.analysis import Analysis
@@ -44,10 +45,16 @@ from pipeline.results import CameraState, DropReason, Origin, Timings
 from pipeline.timing import wall_time
 
 
+_log = logging.getLogger(__name__)
+
+
 class Camera:
     """One camera from its source to its results; listens to the answers of its own questions."""
 
     def __init__(self, settings: CameraSettings, source: VideoSource, tools: Tools, board: Board) -> None:
+        if settings.mode != "edge_only" and not settings.privacy.beyond_device:
+            settings = replace(settings, mode="edge_only")
+            _log.info("camera %s keeps its pictures on the device (tiers), as in the mode edge_only", settings.name)
         self.settings, self.source, self.board = settings, source, board
         self.ended: Ended | None = None
         self.slot = ModelSlot(settings.name, Staged(tools.detector), settings.objects)
@@ -58,7 +65,8 @@ class Camera:
 
     def _begin(self, tools: Tools) -> None:
         settings, source = self.settings, self.source
-        asks = settings.mode == "adaptive"
+        # Who sends no whole frames must have the small model look: it finds what neither moves nor has a track.
+        asks = settings.mode == "adaptive" and settings.privacy.whole_frames
         self._context = Context(
             settings=settings,
             tools=tools,

@@ -134,6 +134,11 @@ class Context:
         return self.settings.patience_ms if self.patient else self.settings.deadline_ms
 
     @property
+    def whole_frames(self) -> bool:
+        """Whether there is a tier to which its whole frames may go."""
+        return self.settings.privacy.whole_frames
+
+    @property
     def remark(self) -> str:
         """What keeps its frames from being analysed in time; empty where nothing does."""
         return self.board.looks.remark(self.deadline_ms, self.tools.settle_margin_s * 1000)

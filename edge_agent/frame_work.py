@@ -1,11 +1,12 @@
 """The work on one frame as plain functions: what the stages run on the pools, and what a plain loop can call."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from edge_agent.gate import jpeg
-from edge_agent.region_of_interest import RegionOfInterest
+from edge_agent.region_of_interest import RegionOfInterest, paint_over
 from edge_agent.settings import CameraSettings
 from edge_agent.tracking.history import Entry, Tracker, analysed_answer, carried_answer
 from pipeline.detections import Detections
@@ -14,6 +15,7 @@ from pipeline.frames import Frame
 from pipeline.geometry import Size
 from pipeline.mosaic import Layout, MosaicSettings, pack, render, to_rects, whole_frame
 from pipeline.policies.offload import OffloadDecision, crops
+from pipeline.wire.messages import WireCrop
 
 
 def wanted(found: Detections, settings: CameraSettings, region: RegionOfInterest | None) -> Detections:
@@ -42,16 +44,26 @@ def draw(
 ) -> tuple[Layout, bytes]:
     """Render and encode what a decision sends: the mosaic of its places, or the whole frame at low quality.
 
-    ``scale_factor`` in (0, 1] shrinks it further, crops not below their least scale.
+    ``scale_factor`` in (0, 1] shrinks it further, crops not below their least scale. Where a tier that may be asked
+    gets masked crops alone, what the masks hide is painted over in all that is drawn: who answers is chosen later.
     """
     images = settings.images
+    image = paint_over(frame.image, settings.masks) if settings.privacy.masks else frame.image
     if decision.kind == "frame":
         sides = (round(images.frame_width_px * scale_factor), round(images.frame_height_px * scale_factor))
         layout = whole_frame(frame.size, *sides)
-        return layout, jpeg(render(frame.image, layout), images.frame_quality)
+        return layout, jpeg(render(image, layout), images.frame_quality)
     mosaic = replace(settings.mosaic, scale=drawn_scale(settings.mosaic, scale_factor))
     layout = pack(to_rects(crops(decision.places, settings.offload, frame.size), frame.size), mosaic)
-    return layout, jpeg(render(frame.image, layout), images.mosaic_quality)
+    return layout, jpeg(render(image, layout), images.mosaic_quality)
+
+
+def masked(kind: str, crops: Iterable[WireCrop], size: Size, settings: CameraSettings) -> bool:
+    """Whether a picture of a frame of ``size``, as ``draw`` makes it, shows nothing that a mask hides, and nothing but
+    crops: one that is as large as the frame is a whole frame, whatever it is called.
+    """
+    whole = kind == "frame" or any(crop.region == (0, 0, size.width, size.height) for crop in crops)
+    return settings.privacy.masks and bool(settings.masks) and not whole
 
 
 def answer(

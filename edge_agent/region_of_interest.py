@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 
 from edge_agent.settings import Polygon
 from pipeline.detections import Detections
+from pipeline.frames import Image
 from pipeline.geometry import Rect, Size
+from pipeline.mosaic import GREY
+
+_EDGE_PX = 3
+"""Of a line on a mask's edge; half of it lies outside."""
 
 
 class RegionError(ValueError):
@@ -53,6 +58,20 @@ def bind(roi: Polygon, masks: tuple[Polygon, ...], size: Size) -> RegionOfIntere
     if not mask.any():
         raise RegionError("the masks cover the whole region of interest; nothing is left to look at")
     return RegionOfInterest(window, mask, warning)
+
+
+def paint_over(image: Image, masks: tuple[Polygon, ...]) -> Image:
+    """A copy of a picture (height, width, 3) uint8 BGR in which everything under a mask has one colour.
+
+    A pixel more is covered on all sides, so that what is under a mask in part is covered too.
+    """
+    height, width = image.shape[:2]
+    covered = image.copy()
+    for polygon in masks:
+        points = [np.round(_pixels(polygon, Size(width, height))).astype(np.int32)]
+        cv2.fillPoly(covered, points, (GREY, GREY, GREY))
+        cv2.polylines(covered, points, isClosed=True, color=(GREY, GREY, GREY), thickness=_EDGE_PX)
+    return covered
 
 
 def _pixels(polygon: Polygon, size: Size) -> NDArray[np.float64]:

@@ -38,7 +38,7 @@ def lesson_stages(context: Context) -> list[Coroutine[Any, Any, None]]:
     if taking is None:
         return []
     # Whoever reads a file as fast as it goes leaves no idle time on the way to the cloud.
-    asks = context.settings.mode == "adaptive" and not context.patient
+    asks = context.settings.mode == "adaptive" and context.whole_frames and not context.patient
     looks = [LessonLooks(context, taking).run()] if asks else []
     return [TakeLessons(context, taking).run(), *looks]
 

@@ -52,7 +52,7 @@ class Shadow:
     def _has_room(self) -> bool:
         """Whether an audit is in nobody's way: nothing is held back or turned down."""
         context = self._context
-        if context.settings.mode == "edge_only" or context.patient:
+        if context.settings.mode == "edge_only" or context.patient or not context.whole_frames:
             return False
         outlook = undisturbed(context)
         return outlook is not None and has_tokens(outlook)

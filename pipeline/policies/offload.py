@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from pipeline.geometry import BoxArray, Size, coverage, merge_close, pad
+from pipeline.policies import tier_offers
 
 STAYING_FACTOR = 0.8
 """A camera that sends goes on at this part of the price."""
@@ -86,7 +87,7 @@ class OffloadView:
     of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent. ``least_score`` is
     that of the boxes that are published anyway; ``audited`` are further places, where this frame was drawn for them.
     ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown). ``own_model``: the camera's
-    own model has looked.
+    own model has looked. ``whole_frames``: the camera's privacy allows that whole frames are sent.
     """
 
     candidates: tuple[Candidate, ...]
@@ -104,6 +105,7 @@ class OffloadView:
     audited: tuple[Candidate, ...] = ()
     most_bytes: float | None = None
     own_model: bool = False
+    whole_frames: bool = True
 
 
 Kind = Literal["none", "mosaic", "frame"]
@@ -135,6 +137,8 @@ def obstacle(view: OffloadView, kind: str) -> str:
     """Why a request cannot usefully be sent now; empty when it can."""
     if not view.reachable:
         return view.unreachable_reason
+    if kind == "frame" and not view.whole_frames:
+        return tier_offers.Why.NOT_MASKED.value
     if view.round_trip_ms.get(kind, 0.0) > max(view.remaining_ms, 0.0):
         return "infeasible"
     if view.tokens_bytes is not None and view.tokens_bytes < view.expected_bytes.get(kind, 0.0):

@@ -45,6 +45,27 @@ class Privacy:
     tiers: frozenset[Tier] = frozenset(Tier)
     masked_only: frozenset[Tier] = frozenset()
 
+    def hindrance(self, tier: Tier, *, masked: bool) -> Why | None:
+        """What keeps a picture from a tier; ``masked`` as of ``Ask``. The device has it anyway."""
+        if tier is not Tier.DEVICE and tier not in self.tiers:
+            return Why.FORBIDDEN
+        return Why.NOT_MASKED if tier in self.masked_only and not masked else None
+
+    @property
+    def beyond_device(self) -> frozenset[Tier]:
+        """The tiers that may be asked, other than the agent itself."""
+        return self.tiers - {Tier.DEVICE}
+
+    @property
+    def masks(self) -> bool:
+        """Whether pictures must be masked for one of the tiers that may be asked."""
+        return bool(self.beyond_device & self.masked_only)
+
+    @property
+    def whole_frames(self) -> bool:
+        """Whether there is a tier to which whole frames may go."""
+        return bool(self.beyond_device - self.masked_only)
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -99,10 +120,8 @@ class Offer:
 
 def obstacle(ask: Ask, offer: Offer) -> NotTaken | None:
     """What keeps a target from answering a request, the deadline included; None where nothing does."""
-    if offer.tier not in ask.privacy.tiers:
-        return NotTaken(Why.FORBIDDEN)
-    if offer.tier in ask.privacy.masked_only and not ask.masked:
-        return NotTaken(Why.NOT_MASKED)
+    if (private := ask.privacy.hindrance(offer.tier, masked=ask.masked)) is not None:
+        return NotTaken(private)
     if not ask.models & offer.models:
         return NotTaken(Why.NO_MODEL)
     if offer.closed:
