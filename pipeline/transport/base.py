@@ -70,6 +70,14 @@ class Transport(Protocol):
 
     def subscribe(self, topic_filter: str, handler: Handler, qos: int = 0) -> None: ...
 
+    async def unsubscribe(self, topic_filter: str) -> None:
+        """Take no more of a filter, now or after a reconnect. Called while ``run`` runs.
+
+        Returns once all that the broker had sent on it is handled; or, where the broker does not say so, when the
+        connection is lost or the time for its word is over.
+        """
+        ...
+
     def on_connect(self, birth: Callable[[], Awaitable[None]]) -> None: ...
 
     async def publish(self, outgoing: Outgoing) -> PublishStatus: ...

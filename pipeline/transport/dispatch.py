@@ -25,13 +25,15 @@ class Dispatcher:
     def __init__(self, name: str) -> None:
         self._name = name
         self._subscriptions: dict[str, Subscription] = {}
+        self._left: set[str] = set()
         self._reported: set[str] = set()
         self.received = 0
         self.ignored = 0
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        return tuple(self._subscriptions.values())
+        """What a connection subscribes to."""
+        return tuple(one for name, one in self._subscriptions.items() if name not in self._left)
 
     def add(self, topic_filter: str, handler: Handler, qos: int) -> None:
         """Add a subscription. Raises ValueError on an invalid or a repeated filter, or a wrong QoS."""
@@ -41,6 +43,12 @@ class Dispatcher:
         if topic_filter in self._subscriptions:
             raise ValueError(f"{topic_filter!r} is subscribed to already")
         self._subscriptions[topic_filter] = Subscription(topic_filter, handler, qos)
+
+    def leave(self, topic_filter: str) -> None:
+        """Subscribe to a filter no more; what still comes in on it is handled. Raises ValueError on an unknown one."""
+        if topic_filter not in self._subscriptions:
+            raise ValueError(f"{topic_filter!r} is not subscribed to")
+        self._left.add(topic_filter)
 
     def dispatch(self, message: Message) -> None:
         """Hand a message to its handler; one that raises is counted, reported once, and harms nothing else."""

@@ -122,6 +122,11 @@ class MemoryTransport:
     def subscribe(self, topic_filter: str, handler: Handler, qos: int = 0) -> None:
         self._dispatcher.add(topic_filter, handler, qos)
 
+    async def unsubscribe(self, topic_filter: str) -> None:
+        self._dispatcher.leave(topic_filter)
+        while self._inbox and self._attached:
+            await asyncio.sleep(0)
+
     def on_connect(self, birth: Callable[[], Awaitable[None]]) -> None:
         self._births.append(birth)
 

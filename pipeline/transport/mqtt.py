@@ -54,6 +54,11 @@ class MqttTransport:
             raise RuntimeError("subscribe is called before run")
         self._dispatcher.add(topic_filter, handler, qos)
 
+    async def unsubscribe(self, topic_filter: str) -> None:
+        self._dispatcher.leave(topic_filter)
+        if self._link is not None:
+            await self._link.unsubscribe(topic_filter)
+
     def on_connect(self, birth: Callable[[], Awaitable[None]]) -> None:
         self._births.append(birth)
 

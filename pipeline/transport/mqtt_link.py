@@ -127,6 +127,11 @@ class MqttLink:
             if code.value >= 0x80:
                 raise Lost(f"{self._where} refused the subscription to {name!r}: {code}", needs_a_person=True)
 
+    async def unsubscribe(self, topic_filter: str) -> None:
+        """Unsubscribe from a filter, and wait for the broker's word: what it sent before has been received then."""
+        with contextlib.suppress(aiomqtt.MqttError):  # lost, or no answer: either way nothing is owed any more
+            await self._client.unsubscribe(topic_filter)
+
     async def wait_lost(self) -> NoReturn:
         """Wait until the connection is lost. Raises Lost, always."""
         try:

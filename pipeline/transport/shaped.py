@@ -52,6 +52,13 @@ class ShapedTransport:
         self._inner.subscribe(topic_filter, self._come, qos)
         self._dispatcher.add(topic_filter, handler, qos)
 
+    async def unsubscribe(self, topic_filter: str) -> None:
+        await self._inner.unsubscribe(topic_filter)
+        if self._inner.state.connected:  # the broker's word comes down behind all that it had sent
+            waiting: Acknowledged = asyncio.get_running_loop().create_future()
+            self._down.send(_ACK_BYTES, partial(self._confirm, self._inner.state.connects, waiting))
+            await self._answer_to(waiting)
+
     def on_connect(self, birth: Callable[[], Awaitable[None]]) -> None:
         self._inner.on_connect(birth)
 
@@ -88,8 +95,11 @@ class ShapedTransport:
 
     async def _acknowledged(self, outgoing: Outgoing, size_bytes: int, connection: int) -> PublishStatus:
         waiting: Acknowledged = asyncio.get_running_loop().create_future()
-        self._awaited.add(waiting)
         self._up.send(size_bytes, partial(self._begin, outgoing, connection, waiting))
+        return await self._answer_to(waiting)
+
+    async def _answer_to(self, waiting: Acknowledged) -> PublishStatus:
+        self._awaited.add(waiting)
         try:
             async with asyncio.timeout(ACK_TIMEOUT_S):
                 return await waiting

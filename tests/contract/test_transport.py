@@ -179,6 +179,48 @@ async def test_a_member_that_leaves_keeps_no_share(bench: Bench, root: str) -> N
         await inbox.wait(10)
 
 
+async def test_a_member_that_unsubscribes_has_had_all_that_was_sent_to_it_and_the_others_have_the_rest(
+    bench: Bench, root: str
+) -> None:
+    shared, count = f"$share/workers/{root}/req", 300
+    (staying, stays), (leaving, left) = listening(bench, shared), listening(bench, shared)
+    sender = bench.session()
+    async with running(staying, leaving, sender):
+
+        async def send() -> None:
+            for number in range(count):
+                await sender.publish(Outgoing(f"{root}/req", b"%d" % number))
+                await asyncio.sleep(0.001)
+
+        sending = asyncio.create_task(send())
+        await left.wait(20)
+        await leaving.unsubscribe(shared)
+        had = len(left.messages)
+        await sending
+        await until(lambda: len(stays.messages) + had >= count)
+        assert had < count / 2 + 10
+        assert sorted(stays.payloads + left.payloads) == sorted(b"%d" % number for number in range(count))
+        assert len(left.messages) == had
+        assert leaving.state.connected
+
+
+async def test_a_reconnect_does_not_bring_back_what_was_unsubscribed(bench: Bench, root: str) -> None:
+    session, inbox = listening(bench, f"{root}/a", f"{root}/b")
+    async with running(session):
+        await session.unsubscribe(f"{root}/a")
+        cut(session)
+        await until(lambda: session.state.connects == 2 and session.state.connected)
+        for name in "ab":
+            await session.publish(Outgoing(f"{root}/{name}", name.encode()))
+        await inbox.wait(1)
+    assert inbox.payloads == [b"b"]
+
+
+async def test_what_was_not_subscribed_to_cannot_be_unsubscribed(bench: Bench, root: str) -> None:
+    with pytest.raises(ValueError, match="is not subscribed to"):
+        await bench.session().unsubscribe(f"{root}/a")
+
+
 async def test_a_late_subscriber_reads_the_retained_state_and_knows_that_it_is_old(bench: Bench, root: str) -> None:
     sender = bench.session()
     async with running(sender):
