@@ -55,14 +55,27 @@ def _level(what: str, name: str) -> str:
 # Between edge and worker.
 
 
-def request(tier: str, model: str) -> str:
+def target(tier: str, location: str = "") -> str:
+    """The topic level of the workers of a tier, or of those of them at one location: ``edge``, ``edge@hall``.
+
+    Any location is made to fit.
+    """
+    return as_level(f"{tier}@{location}") if location else tier
+
+
+def targets(tier: str, location: str) -> tuple[str, ...]:
+    """The levels that a worker serves: its own, and that of its whole tier, for agents that know no more than that."""
+    return (target(tier, location), tier) if location else (tier,)
+
+
+def request(target: str, model: str) -> str:
     """Where requests for a model are sent. Raises ConfigError on a name that is no topic level."""
-    return f"{WIRE}/req/{_level('tier', tier)}/{_level('model', model)}"
+    return f"{WIRE}/req/{_level('target', target)}/{_level('model', model)}"
 
 
-def request_share(group: str, tier: str, model: str) -> str:
+def request_share(group: str, target: str, model: str) -> str:
     """The shared subscription of the workers of a group. Raises ConfigError."""
-    return f"$share/{_level('group', group)}/{request(tier, model)}"
+    return f"$share/{_level('group', group)}/{request(target, model)}"
 
 
 def reply(agent: str) -> str:

@@ -30,6 +30,17 @@ def test_topics_are_those_of_the_design() -> None:
     assert topics.discovery("sensor", "plaza_person") == "homeassistant/sensor/plaza_person/config"
 
 
+@given(st.text())
+def test_workers_with_a_location_serve_their_own_target_and_that_of_the_tier(location: str) -> None:
+    assert topics.target("edge", "hall 2") == "edge@hall 2"
+    served = topics.targets("edge", location)
+    assert topics.target("edge", location) in served
+    assert "edge" in served
+    assert len(set(served)) == len(served)
+    for target in served:
+        assert topic_fault(topics.request(target, "m")) is None
+
+
 def test_filters_match_their_topics() -> None:
     assert matches(topics.cancels("cloud"), topics.cancel("cloud", "a1"))
     assert not matches(topics.cancels("cloud"), topics.cancel("edge", "a1"))
