@@ -1,5 +1,6 @@
 """The shortest way to an answer for each job: from the cache, along with an identical one, or by the model."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ class Answers:
         self._deliver = deliver
         self._questions: dict[Job, Question | None] = {}
         self._orphans: deque[Job] = deque()
+        self._settled = asyncio.Event()
         self._busy = False
         self._joined = 0
 
@@ -109,6 +111,7 @@ class Answers:
         question = self._questions.pop(job)
         settled = self._flights.ended(self._key(job, question), _end(outcome))
         self._deliver(job, outcome, spent)
+        self._settled.set()
         shared = outcome
         if isinstance(outcome, Answered):
             if question is not None:
@@ -123,14 +126,20 @@ class Answers:
             self._orphans.append(settled.next_leader)
             self._hand_over()
 
-    def withdraw(self, agent: str, refused: Refused) -> None:
-        """An agent has no use any more for what it asked and what still waits."""
-        for job in [job for job in self._questions if job.address.agent == agent]:
+    def withdraw(self, unwanted: Callable[[Job], bool], refused: Refused) -> None:
+        """Refuse of what waits whatever is of no use any more. What is in the model goes on."""
+        for job in [job for job in self._questions if unwanted(job)]:
             if self._flights.withdraw(self._key(job, self._questions[job]), job):
                 del self._questions[job]
                 self._deliver(job, refused, self.waited(job))
-        for job in self._queue.remove_where(lambda job: job.address.agent == agent, self._clock.now_s()):
+        for job in self._queue.remove_where(unwanted, self._clock.now_s()):
             self.settle(job, refused, self.waited(job))
+
+    async def wait_settled(self) -> None:
+        """Return at a moment at which every job that was taken on has its outcome."""
+        while self._questions:
+            self._settled.clear()
+            await self._settled.wait()
 
     def waited(self, job: Job) -> Durations:
         """What a job has spent that did nothing but wait."""

@@ -13,11 +13,19 @@ from cloud_worker.model_runner import Models
 from cloud_worker.outcomes import GAVE_WAY, Answered, Deliver, Outcome, Refused, given_up
 from cloud_worker.queue import ReadyGroup, RequestQueue
 from cloud_worker.replies import Durations
+from cloud_worker.settings import WorkerSettings
 from cloud_worker.warm_up import RunTime
 from pipeline.frames import Image
 from pipeline.geometry import Size
-from pipeline.policies.admission import Admission, AdmissionBounds, AdmissionPolicy, QueueLoad, Refuse
-from pipeline.policies.batch import BatchPolicy, BatchView, Wait
+from pipeline.policies.admission import (
+    ADMISSION_KINDS,
+    Admission,
+    AdmissionBounds,
+    AdmissionPolicy,
+    QueueLoad,
+    Refuse,
+)
+from pipeline.policies.batch import BATCH_KINDS, BatchPolicy, BatchView, Wait
 from pipeline.policies.batch_latency import ArrivalGaps
 from pipeline.policies.schedule import Drop, DropReason, Service
 from pipeline.timing import Clock
@@ -38,6 +46,16 @@ class Policies:
     bounds: AdmissionBounds
     batch: BatchPolicy
     max_batch: int
+
+    @classmethod
+    def chosen(cls, settings: WorkerSettings) -> "Policies":
+        """Those that the settings name."""
+        return cls(
+            ADMISSION_KINDS[settings.admission](),
+            AdmissionBounds(settings.queue_capacity, settings.queue_capacity_bytes),
+            BATCH_KINDS[settings.batch](settings.batch_window_ms / 1e3),
+            settings.max_batch,
+        )
 
 
 @dataclass(slots=True, eq=False)

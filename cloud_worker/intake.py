@@ -1,6 +1,5 @@
 """What arrives, checked before anything is spent on it."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,8 +12,6 @@ from pipeline.wire import topics
 from pipeline.wire.codec import BadPayload, decode_request
 from pipeline.wire.jpeg import jpeg_size
 from pipeline.wire.messages import Refusal, Request
-
-DUPLICATES_REMEMBERED = 10_000
 
 
 class Ignored(StrEnum):
@@ -74,27 +71,3 @@ def read_request(
     deadline_s = now_s + (request.budget_ms - settings.reply_margin_ms) / 1e3
     size = Size(width, height)
     return Job(request, jpeg, size, address, now_s, deadline_s, served[request.model](size))
-
-
-class SeenRequests:
-    """The keys of the requests that arrived lately; bounded in time and in number."""
-
-    def __init__(self, window_s: float, capacity: int = DUPLICATES_REMEMBERED) -> None:
-        self._window_s = window_s
-        self._capacity = capacity
-        self._seen: OrderedDict[tuple[str, str, int, int], float] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def first(self, key: tuple[str, str, int, int], now_s: float) -> bool:
-        """Whether this key is new within the window; it is remembered from now on."""
-        while self._seen and (len(self._seen) >= self._capacity or self._oldest_s() <= now_s - self._window_s):
-            self._seen.popitem(last=False)
-        if key in self._seen:
-            return False
-        self._seen[key] = now_s
-        return True
-
-    def _oldest_s(self) -> float:
-        return next(iter(self._seen.values()))

@@ -1,7 +1,6 @@
 """The worker as a whole: requests in, exactly one reply out for each."""
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Coroutine, Mapping
@@ -11,14 +10,17 @@ from typing import Any
 from cloud_worker.announce import Announcer
 from cloud_worker.answers import Answers, Reuse
 from cloud_worker.batcher import Batcher, Policies
+from cloud_worker.cancellations import Cancellations
 from cloud_worker.decoder import Decoder
+from cloud_worker.drain import STOPPING, Drain, DrainedParts
 from cloud_worker.figures import WorkerStatistics, queue_figures
-from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
+from cloud_worker.intake import Ignored, Rejected, address_of, read_request
 from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.model_runner import ModelRunner
 from cloud_worker.outbox import Outbox
 from cloud_worker.outcomes import Answered, Outcome, Refused
 from cloud_worker.queue import RequestQueue
+from cloud_worker.recent import RecentKeys
 from cloud_worker.replies import Durations, ReplyWriter, Sealed
 from cloud_worker.settings import WorkerSettings
 from cloud_worker.shelf import Shelf
@@ -26,8 +28,6 @@ from cloud_worker.threads import BlockingRunner, ThreadRunner
 from cloud_worker.warm_up import Prepared
 from pipeline.detectors.base import Detector
 from pipeline.errors import FoveateError
-from pipeline.policies.admission import ADMISSION_KINDS, AdmissionBounds
-from pipeline.policies.batch import BATCH_KINDS
 from pipeline.policies.result_cache import ResultCache
 from pipeline.policies.schedule import SCHEDULING_KINDS
 from pipeline.timing import Clock
@@ -73,17 +73,20 @@ class WorkerService:
         self._runners = runners or Runners()
         self._shelf = Shelf(settings)
         self._writer = ReplyWriter(settings.worker, self._shelf.versions)
-        self._seen = SeenRequests(settings.duplicate_window_s)
+        self._seen = RecentKeys(settings.duplicate_window_s)
         self._queue = RequestQueue(SCHEDULING_KINDS[settings.scheduling]())
         self._outbox = Outbox(transport)
         models = ModelRunner(self._shelf.detectors, self._runners.model)
         self._answers = Answers(self._reuse(), self._queue, self._enqueue, clock, self._deliver)
-        self._batcher = Batcher(_policies(settings), self._queue, models, clock, self._answers.settle)
+        self._cancellations = Cancellations(self._answers.withdraw, settings.duplicate_window_s, clock)
+        self._batcher = Batcher(Policies.chosen(settings), self._queue, models, clock, self._answers.settle)
         self.add(detectors, prepared or Prepared())
         self._decoder = Decoder(
             self._queue, self._runners.decode, self._batcher.wake, self._spoilt, self._batcher.refuse_overdue
         )
         self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s, clock)
+        drained = DrainedParts(self._announcer, self._answers, self._batcher, self._outbox)
+        self._drain = Drain(settings.worker, settings.stop_limit_s, drained, clock)
         self._stop = asyncio.Event()
         self._hung = False
         self._received = 0
@@ -103,7 +106,10 @@ class WorkerService:
 
     def listen(self, session: Transport, model: str) -> None:
         """Take requests for a model from a session that does not run yet."""
-        session.subscribe(topics.request_share(self._settings.group, self._settings.tier, model), self._on_message)
+        for target in topics.targets(self._settings.tier, self._settings.location):
+            share = topics.request_share(self._settings.group, target, model)
+            session.subscribe(share, self._on_message)
+            self._drain.share(session, share)
 
     def _reuse(self) -> Reuse:
         settings = self._settings
@@ -133,6 +139,13 @@ class WorkerService:
             transfer_cost=self._settings.transfer_cost,
         )
 
+    def fault(self) -> str:
+        """Why nobody should count on this worker now; empty while it serves."""
+        if self._stop.is_set():
+            return "the worker is stopping"
+        session = self._transport.state
+        return "" if session.connected else f"no connection to the broker: {session.reason}"
+
     def statistics(self) -> WorkerStatistics:
         """Counters at this moment."""
         batches, reuse = self._batcher.tally.figures(), self._answers.figures()
@@ -154,7 +167,7 @@ class WorkerService:
         )
 
     def stop(self) -> None:
-        """Refuse what is queued and whatever still comes, say goodbye, and let ``run`` return."""
+        """Say goodbye, take no more, finish or refuse what there is, and let ``run`` return; see ``Drain``."""
         self._stop.set()
 
     async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
@@ -165,6 +178,8 @@ class WorkerService:
         """
         for model in self._shelf.detectors:
             self.listen(self._transport, model)
+        for target in topics.targets(self._settings.tier, self._settings.location):
+            self._transport.subscribe(topics.cancels(target), self._cancellations.on_message)
         self._transport.on_connect(self._announcer.birth)
         parts = (self._transport, self._outbox, self._batcher, self._decoder, self._announcer)
         try:
@@ -173,7 +188,7 @@ class WorkerService:
                 tasks.append(group.create_task(self._watch_model(), name="watch"))
                 tasks += [group.create_task(each) for each in beside]
                 await self._stop.wait()
-                await self._wind_down()
+                await self._drain.run(hung=self._hung)
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as faults:
@@ -197,21 +212,6 @@ class WorkerService:
         logger.error("the model hangs; the worker gives up")
         self.stop()
 
-    async def _wind_down(self) -> None:
-        limit_s = self._settings.stop_limit_s
-        stopping = Refused(Refusal.STOPPING, "the worker is stopping")
-        self._batcher.refuse_all(stopping)
-        try:
-            async with asyncio.timeout(limit_s / 2):
-                await self._batcher.wait_idle()
-        except TimeoutError:
-            logger.warning("the model did not finish within %.1f s and is left behind", limit_s / 2)
-            self._batcher.abandon_run(stopping)
-        for last in (self._announcer.farewell(self._settings.worker), self._outbox.wait_empty()):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s / 4):
-                    await last
-
     def _on_message(self, message: Message) -> None:
         self._received += 1
         address = address_of(message)
@@ -224,6 +224,7 @@ class WorkerService:
             return
         now_s = self._clock.now_s()
         arrival = read_request(message, address, self._settings, self._shelf.input_of, now_s)
+        arrival = self._cancellations.checked(arrival)
         if isinstance(arrival, Rejected):
             # A header that is not sound is not worth remembering: nothing in it is bounded.
             key = None if arrival.refusal is Refusal.BAD_PAYLOAD or arrival.request is None else arrival.request.key
@@ -247,11 +248,11 @@ class WorkerService:
         self._post(address, self._writer.echo(address, echo))
         if echo.give_up:
             given_up = Refused(Refusal.EXPIRED, "a probe came after it: the way was closed meanwhile")
-            self._answers.withdraw(address.agent, given_up)
+            self._answers.withdraw(lambda job: job.address.agent == address.agent, given_up)
 
     def _enqueue(self, job: Job, in_place_of: Job | None) -> Refused | None:
-        if self._stop.is_set():
-            return Refused(Refusal.STOPPING, "the worker is stopping")
+        if self._drain.over:
+            return STOPPING
         refused = self._batcher.admit(job, in_place_of)
         if refused is None:
             self._decoder.wake()
@@ -289,12 +290,3 @@ class WorkerService:
                 properties=properties,
             )
         )
-
-
-def _policies(settings: WorkerSettings) -> Policies:
-    return Policies(
-        ADMISSION_KINDS[settings.admission](),
-        AdmissionBounds(settings.queue_capacity, settings.queue_capacity_bytes),
-        BATCH_KINDS[settings.batch](settings.batch_window_ms / 1e3),
-        settings.max_batch,
-    )

@@ -83,17 +83,17 @@ def reply(agent: str) -> str:
     return f"{WIRE}/rep/{_level('agent', agent)}"
 
 
-def cancel(tier: str, agent: str) -> str:
-    """Where an agent says which of its requests to the workers of a tier it has no use for. Raises ConfigError.
+def cancel(target: str, agent: str) -> str:
+    """Where an agent says which of its requests to a target it has no use for any more. Raises ConfigError.
 
     The agent is a level of its own, so that a broker can see to it that nobody cancels what another asked.
     """
-    return f"{WIRE}/cancel/{_level('tier', tier)}/{_level('agent', agent)}"
+    return f"{WIRE}/cancel/{_level('target', target)}/{_level('agent', agent)}"
 
 
-def cancels(tier: str) -> str:
-    """The filter for what all agents cancel at the workers of a tier: no shared one, it is for all of them."""
-    return f"{WIRE}/cancel/{_level('tier', tier)}/+"
+def cancels(target: str) -> str:
+    """The filter for what all agents cancel at a target: no shared one, it is for each of its workers."""
+    return f"{WIRE}/cancel/{_level('target', target)}/+"
 
 
 def worker(name: str) -> str:

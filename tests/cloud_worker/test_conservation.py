@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from pipeline.policies.batch import BATCH_KINDS
 from pipeline.timing import run_virtual
+from pipeline.wire.messages import Refusal
 from tests.support.detectors import POISON_GREY, ScriptedDetector
-from tests.support.workers import bench, make_request
+from tests.support.workers import Bench, bench, make_request
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Arrival:
     weight: float
     grey: int
     width: int
+    cancelled_after_ms: int | None = None
 
 
 arrivals = st.builds(
@@ -29,7 +31,13 @@ arrivals = st.builds(
     weight=st.sampled_from([0.0, 1.0, 5.0]),
     grey=st.sampled_from([8, 80, 160, POISON_GREY]),
     width=st.sampled_from([64, 65, 96, 128]),
+    cancelled_after_ms=st.none() | st.integers(0, 60),
 )
+
+
+async def cancel(made: Bench, name: bytes, after_s: float) -> None:
+    await asyncio.sleep(after_s)
+    await made.requester.cancel(name)
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,18 +93,24 @@ def test_each_request_gets_one_reply_and_nothing_past_its_deadline_is_run(
             service, loop = made.services[0], asyncio.get_running_loop()
             loop.call_later(stop_after_ms / 1e3, service.stop)
             sent: dict[bytes, Arrival] = {}
+            cancels: list[asyncio.Task[None]] = []
             for seq, each in enumerate(plan):
                 await asyncio.sleep(each.gap_ms / 1e3)
                 if made.tasks[0].done():
                     break  # gone for good: what is sent now is lost, as it is to any dead worker
                 request = make_request(seq, budget_ms=each.budget_ms, weight=each.weight)
-                sent[await made.requester.send(request, each.grey, (each.width, 64))] = each
+                name = await made.requester.send(request, each.grey, (each.width, 64))
+                sent[name] = each
+                if each.cancelled_after_ms is not None:
+                    cancels.append(asyncio.create_task(cancel(made, name, each.cancelled_after_ms / 1e3)))
             await asyncio.sleep(5)
             replies = {name: [reply for _, reply in got] for name, got in made.requester.replies.items()}
             received = service.statistics().received
             assert len(sent) - received <= 1, "at most the one sent while the session closed"
             assert Counter(map(len, replies.values())) == Counter({1: received})
             for name, [reply] in replies.items():
+                if reply.refused is Refusal.CANCELLED:
+                    assert sent[name].cancelled_after_ms is not None
                 if reply.refused is None:
                     if reply.source == "run":  # the run of another may have begun when its own time was up
                         assert reply.total_ms - reply.infer_ms <= sent[name].budget_ms

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_worker.intake import Ignored, Rejected, SeenRequests, address_of, read_request
+from cloud_worker.intake import Ignored, Rejected, address_of, read_request
 from cloud_worker.jobs import UNKNOWN_INPUT, Job, ReplyAddress
 from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.geometry import Size
@@ -94,19 +94,3 @@ def test_a_crop_outside_the_picture_is_a_bad_payload() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_rejection_never_an_exception(payload: bytes) -> None:
     assert isinstance(arrive(payload), Rejected)
-
-
-def test_a_key_is_new_once_within_the_window() -> None:
-    seen = SeenRequests(window_s=30.0)
-    assert seen.first(("a", "c", 1, 1), 0.0)
-    assert not seen.first(("a", "c", 1, 1), 29.9)
-    assert seen.first(("a", "c", 1, 2), 29.9)
-    assert seen.first(("a", "c", 1, 1), 30.0)
-
-
-def test_the_memory_of_seen_keys_is_bounded() -> None:
-    seen = SeenRequests(window_s=30.0, capacity=100)
-    for seq in range(1000):
-        assert seen.first(("a", "c", 1, seq), 0.0)
-        assert len(seen) <= 100
-    assert not seen.first(("a", "c", 1, 999), 0.0)

@@ -70,6 +70,16 @@ async def test_under_the_access_list_a_question_and_its_answer_find_their_way(gu
         await until(lambda: {m.payload for m in answered} == {b"boxes", b"{}"})
 
 
+async def test_under_the_access_list_an_agent_cancels_its_own_requests_and_no_others(guarded: Guarded) -> None:
+    agent, worker = guarded.session("site-a"), guarded.session("worker")
+    cancelled = listen(worker, topics.cancels("cloud"))
+    async with running(agent, worker):
+        await agent.publish(Outgoing(topics.cancel("cloud", "site-b"), b"forged"))
+        await agent.publish(Outgoing(topics.cancel("cloud", "site-a"), b"its own"))
+        await until(lambda: len(cancelled) > 0)
+    assert [message.payload for message in cancelled] == [b"its own"]
+
+
 async def test_under_the_access_list_a_viewer_sees_what_is_published_and_no_picture(guarded: Guarded) -> None:
     agent, viewer = guarded.session("site-a"), guarded.session("viewer")
     shown = listen(

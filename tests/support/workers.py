@@ -12,8 +12,8 @@ from pipeline.timing import LoopClock
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_reply, encode_echo, encode_request
-from pipeline.wire.messages import Echo, Reply, Request, WireCrop
+from pipeline.wire.codec import BadPayload, decode_reply, encode_cancel, encode_echo, encode_request
+from pipeline.wire.messages import Cancel, Echo, Reply, Request, WireCrop
 from tests.support.detectors import ScriptedDetector, VirtualRunner, grey_picture, jpeg_of
 
 
@@ -60,6 +60,11 @@ class Requester:
     async def probe(self, number: int, *, give_up: bool = False) -> bytes:
         """Send an echo probe; its correlation data."""
         return await self.send_bytes(encode_echo(Echo(echo=number, give_up=give_up)), f"echo{number}")
+
+    async def cancel(self, *correlations: bytes) -> None:
+        """Cancel requests."""
+        payload = encode_cancel(Cancel(correlations=list(correlations)))
+        await self.transport.publish(Outgoing(topics.cancel("cloud", self.agent), payload))
 
     async def send_bytes(self, payload: bytes, name: str, model: str = "m") -> bytes:
         correlation = name.encode()
