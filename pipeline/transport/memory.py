@@ -103,6 +103,7 @@ class MemoryTransport:
         self._inbox: deque[Message] = deque()
         self._inbox_bytes = 0
         self._wake = asyncio.Event()
+        self._emptied = asyncio.Event()
         self._ready = asyncio.Event()
         self._attached = False
         self._connects = 0
@@ -124,8 +125,9 @@ class MemoryTransport:
 
     async def unsubscribe(self, topic_filter: str) -> None:
         self._dispatcher.leave(topic_filter)
-        while self._inbox and self._attached:
-            await asyncio.sleep(0)
+        if self._inbox:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def on_connect(self, birth: Callable[[], Awaitable[None]]) -> None:
         self._births.append(birth)
@@ -171,6 +173,7 @@ class MemoryTransport:
                 message = self._inbox.popleft()
                 self._inbox_bytes -= len(message.payload)
                 self._dispatcher.dispatch(message)
+            self._emptied.set()
             self._wake.clear()
             if self._attached:
                 await self._wake.wait()
@@ -192,4 +195,5 @@ class MemoryTransport:
         self._ready.clear()
         self._inbox.clear()
         self._inbox_bytes = 0
+        self._emptied.set()
         self._wake.set()

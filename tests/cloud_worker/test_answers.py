@@ -198,7 +198,7 @@ def test_no_more_follow_than_may() -> None:
 
 def test_those_who_follow_are_refused_with_their_leader_when_the_worker_stops() -> None:
     async def scene() -> None:
-        async with bench([slow()], coalesce=True, batch="none") as made:
+        async with bench([slow()], coalesce=True, batch="none", stop_limit_s=0.1) as made:
             await made.requester.send(make_request(0, budget_ms=9000.0), grey=8)
             await asyncio.sleep(0.01)
             sent = [await made.requester.send(make_request(i, budget_ms=9000.0)) for i in range(1, 4)]

@@ -330,6 +330,25 @@ def test_requests_that_are_retained_or_name_no_reply_topic_are_ignored_and_count
     run_virtual(scene())
 
 
+def test_a_worker_with_a_location_takes_what_is_asked_of_it_and_of_its_tier() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector()
+        async with bench([detector], tier="edge", location="hall") as made:
+            for seq, target in enumerate(("edge", "edge@hall", "edge@yard", "cloud"), 1):
+                await made.requester.transport.publish(
+                    Outgoing(
+                        topics.request(target, "m"),
+                        encode_request(make_request(seq), jpeg_of(grey_picture(80))),
+                        response_topic=topics.reply("a1"),
+                        correlation=target.encode(),
+                    )
+                )
+            await asyncio.sleep(1)
+            assert made.requester.replies.keys() == {b"edge", b"edge@hall"}
+
+    run_virtual(scene())
+
+
 def test_a_duplicate_is_run_and_answered_once() -> None:
     """Case D06."""
 
@@ -383,32 +402,6 @@ def test_two_workers_share_the_load_and_when_one_dies_the_other_takes_it_all() -
 
 def read(message: Message) -> WorkerState | BadPayload:
     return decode_worker_state(message.payload)
-
-
-def test_stopping_refuses_what_is_queued_answers_what_runs_and_says_goodbye() -> None:
-    async def scene() -> None:
-        states: list[WorkerState | BadPayload] = []
-        async with bench([ScriptedDetector(run_s=lambda _batch: 0.3)], batch="none") as made:
-            made.requester.transport.subscribe(topics.ANY_WORKER, lambda message: states.append(read(message)))
-            running = await made.requester.send(make_request(1, budget_ms=5000.0))
-            await asyncio.sleep(0.1)
-            queued = await made.requester.send(make_request(2, budget_ms=5000.0))
-            await asyncio.sleep(0.1)
-            made.services[0].stop()
-            await asyncio.sleep(0.001)
-            late = await made.requester.send(make_request(3, budget_ms=5000.0))
-            started_s = asyncio.get_running_loop().time()
-            await made.tasks[0]
-            assert asyncio.get_running_loop().time() - started_s < 0.2
-            await asyncio.sleep(0.1)
-            assert made.requester.reply_to(running).refused is None
-            assert made.requester.reply_to(queued).refused is Refusal.STOPPING
-            assert made.requester.reply_to(late).refused is Refusal.STOPPING
-            last = states[-1]
-            assert isinstance(last, WorkerState)
-            assert (last.worker, last.online) == ("w0", False)
-
-    run_virtual(scene())
 
 
 def test_a_model_that_hangs_does_not_keep_a_stopped_worker() -> None:
