@@ -84,8 +84,6 @@ class Batcher:
         self._forecast = Forecast(policies.max_batch)
         self._gaps = ArrivalGaps()
         self._changed = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._run: _Run | None = None
         self._company: tuple[tuple[str, Size], float] | None = None
         self.tally = BatchTally()
@@ -168,10 +166,6 @@ class Batcher:
         """Whether the model has been in one run for so long that nothing can be hoped from it."""
         return self._run is not None and self._clock.now_s() > self._run.hung_at_s
 
-    async def wait_idle(self) -> None:
-        """Return once no batch is under way."""
-        await self._idle.wait()
-
     async def run(self) -> None:
         """Form and run batches until cancelled."""
         while True:
@@ -222,7 +216,6 @@ class Batcher:
         company_since_s = None if self._company is None else self._company[1]
         run = self._run = _Run(list(jobs), now_s, company_since_s, now_s + predicted_s)
         self._company = None
-        self._idle.clear()
         self.refuse_overdue()  # what cannot wait for the end of this run hears of it now
         try:
             fault = await self._attempt(run, jobs, images)
@@ -231,7 +224,6 @@ class Batcher:
                     await self._alone(run, job, image)
         finally:
             self._run = None
-            self._idle.set()
 
     async def _alone(self, run: _Run, job: Job, image: Image) -> None:
         """Second try for one job of a batch that failed, unless its time is up."""
