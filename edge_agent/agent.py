@@ -17,6 +17,7 @@ from edge_agent.publish import Publisher, RecordWriter
 from edge_agent.releases.rollouts import Rollouts
 from edge_agent.releases.service import ReleaseService
 from edge_agent.settings import AgentSettings, CameraSettings
+from edge_agent.site_exit import SiteExit
 from edge_agent.state_files import StateFiles
 from edge_agent.supervision import OpenSource, run_to_end
 from edge_agent.uplink import Uplink
@@ -61,10 +62,13 @@ class Agent:
         self.recalled = asyncio.Event()
         """Set once everything is as it was before a restart."""
         self.publisher = Publisher(settings.agent, links.control)
-        self.uplink = Uplink(settings.agent, settings.uplink, links.bulk, links.control, clock)
+        boards = {camera.name: _board(camera, self.started) for camera in settings.cameras}
+        departures = {name: board.departures for name, board in boards.items()}
+        self.site_exit = SiteExit(links.bulk, settings.cameras, departures)
+        self.uplink = Uplink(settings.agent, settings.uplink, self.site_exit, links.control, clock)
         self.uplink.workers.expect(settings.uplink.model, label_set(detector.labels), self.uplink.counters)
         tools = self._tools(pools)
-        self.cameras = [Camera(c, open_source(c.capture), tools, _board(c, self.started)) for c in settings.cameras]
+        self.cameras = [Camera(c, open_source(c.capture), tools, boards[c.name]) for c in settings.cameras]
         self._state = StateFiles(settings.state_dir, self.cameras)
         self.releases = ReleaseService(
             settings.releases,
@@ -113,7 +117,13 @@ class Agent:
         the same: a missing cloud never keeps the edge from starting.
         """
         helpers = [self.links.bulk.run(), self.links.control.run(), self.publisher.run(), self.uplink.run()]
-        helpers += [self.budget_watch.run(), self._state.run(), self.releases.run(), self.rollouts.run()]
+        helpers += [
+            self.site_exit.tell(),
+            self.budget_watch.run(),
+            self._state.run(),
+            self.releases.run(),
+            self.rollouts.run(),
+        ]
         if self._record is not None:
             helpers.append(self._record.run())
         await self._state.recall()
@@ -163,6 +173,7 @@ class Agent:
         record_lost = self._record.lost if self._record is not None else 0
         return {
             **{f"uplink_{kind}": count for kind, count in self.uplink.counters.items()},
+            **{f"pictures_{kind}": count for kind, count in self.site_exit.counters.items()},
             **{f"publish_{kind}": count for kind, count in self.publisher.counters.items()},
             **self.budget_watch.counters,
             **self._state.faults,

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from edge_agent.departures import Departures
 from edge_agent.looks import Looks
 from edge_agent.status.snapshot import Percentiles
 from pipeline.frames import Image
@@ -46,7 +47,7 @@ class Board:
         self.attainment, self._within_ms = Attainment(), within_ms
         self.looks = Looks()
         self.carried: Counter[str] = Counter()
-        self.bytes_up = 0
+        self.bytes_up, self.departures = 0, Departures()
         self.first_capture_s: float | None = None
         self.last_result_s: float | None = None
         self.jpeg_samples, self.jpeg_sample_bytes = 0, 0

@@ -44,7 +44,6 @@ from pipeline.policies.route import RouteSettings
 from pipeline.results import CameraState, DropReason, Origin, Timings
 from pipeline.timing import wall_time
 
-
 _log = logging.getLogger(__name__)
 
 
