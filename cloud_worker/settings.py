@@ -25,7 +25,7 @@ def default_worker_id() -> str:
 class ServedModel:
     """A model to serve; ``input_size`` is (height, width) in pixels, None for the size that the model chooses.
 
-    ``url``: it runs on a server of the Open Inference Protocol v2, at this address; see ``OpenInferenceSession``.
+    ``url``: it runs on a server of the Open Inference Protocol v2, at this address; see ``remote_session``.
     """
 
     name: str

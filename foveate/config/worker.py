@@ -24,8 +24,9 @@ class CloudModelKeys(Keys):
     )
     url: str | None = key(
         _CLOUD_MODEL.url,
-        "Where it runs on an inference server: http://HOST:PORT/v2/models/NAME; null: in the worker itself",
-        pattern="^https?://[^/]+/([^/]+/)*v2/models/.+",
+        "Where it runs on an inference server: http://HOST:PORT/v2/models/NAME or grpc://HOST:PORT/NAME; "
+        "null: in the worker itself",
+        pattern="^(https?://[^/]+/([^/]+/)*v2/models/|grpcs?://[^/]+:[0-9]+/).+",
         max_length=2048,
     )
 

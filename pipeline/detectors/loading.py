@@ -16,6 +16,7 @@ from pipeline.detectors.manifest import read_manifest, verified_path
 from pipeline.detectors.nanodet import NANODET
 from pipeline.detectors.onnx import BatchRule, OnnxDetector, tensor_shape
 from pipeline.detectors.open_inference import OpenInferenceSession
+from pipeline.detectors.open_inference_session import RemoteSession
 from pipeline.detectors.session import ORT_ERRORS, open_session
 from pipeline.errors import ModelError
 
@@ -76,19 +77,35 @@ def load_file(
 def load_remote(
     name: str, url: str, *, input_size: HeightWidth | None, models_dir: Path | None = None, on: Execution = CPU
 ) -> OnnxDetector:
-    """Use the model at ``url`` (see ``OpenInferenceSession``) under the contract of the manifest's model ``name``.
+    """Use the model at ``url`` (see ``remote_session``) under the contract of the manifest's model ``name``.
 
     It is proven by trial runs like one that runs here; the manifest's file need not be there. Raises ModelError.
     """
     manifest = read_manifest(models_dir)
     entry = manifest.entry(name)
     check_contract(entry, input_size)
-    session = OpenInferenceSession(url)
+    session = remote_session(url)
     session.connect()
     label_file = None if entry.labels is None else manifest.folder / entry.labels
     made = prove(url, entry, session, label_file=label_file, input_size=input_size, on=on)
     logger.info("model %s %s is used at %s", entry.name, entry.version, url)
     return made
+
+
+def remote_session(url: str) -> RemoteSession:
+    """A session on a server, by the scheme of the address: http, https, grpc or grpcs; not yet connected.
+
+    Raises ModelError.
+    """
+    if not url.startswith(("grpc://", "grpcs://")):
+        return OpenInferenceSession(url)
+    try:
+        from pipeline.detectors.open_inference_grpc import OpenInferenceGrpcSession
+    except ImportError as error:
+        raise ModelError(
+            f"The model at {url} needs gRPC ({error}): install foveate[grpc], or give its http:// address."
+        ) from error
+    return OpenInferenceGrpcSession(url)
 
 
 def check_contract(entry: ModelEntry, input_size: HeightWidth | None) -> None:

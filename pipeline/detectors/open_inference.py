@@ -6,47 +6,31 @@ Tensors go in binary where the server declares that it takes them so, else as JS
 import http.client
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from numpy.typing import NDArray
 
-from pipeline.detectors.backend import ModelMeta
 from pipeline.detectors.open_inference_codec import (
-    DATATYPES,
     HEADER_LENGTH,
     InferenceServerError,
     decode_infer,
     encode_infer,
     json_object,
 )
+from pipeline.detectors.open_inference_session import (
+    ADDRESSES,
+    MOST_REPLY_BYTES,
+    Described,
+    RemoteSession,
+    RemoteTensor,
+    one_line,
+)
 from pipeline.errors import ModelError
 
-MOST_REPLY_BYTES = 256 * 1024 * 1024
 
-
-@dataclass(frozen=True, slots=True)
-class RemoteTensor:
-    """An input or output as the server describes it; a side that is free is ``"?"``."""
-
-    name: str
-    type: str
-    shape: tuple[int | str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteMeta:
-    """A server says nothing about a model's labels."""
-
-    custom_metadata_map: Mapping[str, str] = field(default_factory=dict)
-
-
-class OpenInferenceSession:
-    """One model on a server, as a ``Session``. ``connect`` asks the server about it; nothing is done before.
-
-    One connection, kept open, for one thread at a time. Every call ends within ``timeout_s`` per piece of the reply.
-    """
+class OpenInferenceSession(RemoteSession):
+    """Over HTTP. Every call ends within ``timeout_s`` per piece of the reply."""
 
     def __init__(self, url: str, timeout_s: float = 8.0) -> None:
         """``url`` is that of the model: http://host:8000/v2/models/NAME, with /versions/VERSION to stay at one.
@@ -54,54 +38,26 @@ class OpenInferenceSession:
         Raises ModelError.
         """
         self._url = _checked(url)
+        super().__init__(self._url.geturl())
         self._timeout_s = timeout_s
         self._connection: http.client.HTTPConnection | None = None
-        self._inputs: list[RemoteTensor] = []
-        self._outputs: list[RemoteTensor] = []
         self._binary = False
-        self._version: str | None = None
 
-    def connect(self) -> None:
-        """Ask whether the model is ready, and what it takes and gives. Raises ModelError."""
+    def _describe(self) -> Described:
         base = self._url.path[: self._url.path.index("/v2/models/")]
-        try:
-            self._binary = "binary_tensor_data" in self._json("GET", f"{base}/v2").get("extensions", ())
-            self._request("GET", f"{self._url.path}/ready")
-            described = self._json("GET", self._url.path)
-            self._inputs = [_tensor(each) for each in described["inputs"]]
-            self._outputs = [_tensor(each) for each in described["outputs"]]
-        except InferenceServerError as error:
-            raise ModelError(f"Cannot use the model at {self._url.geturl()}: {error}.") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(
-                f"Cannot use the model at {self._url.geturl()}: its description is not that of the Open Inference "
-                f"Protocol v2 ({type(error).__name__}: {error}); check the address."
-            ) from error
+        self._binary = "binary_tensor_data" in self._json("GET", f"{base}/v2").get("extensions", ())
+        self._request("GET", f"{self._url.path}/ready")
+        described = self._json("GET", self._url.path)
+        return [_tensor(each) for each in described["inputs"]], [_tensor(each) for each in described["outputs"]]
 
-    def get_inputs(self) -> Sequence[RemoteTensor]:
-        return self._inputs
-
-    def get_outputs(self) -> Sequence[RemoteTensor]:
-        return self._outputs
-
-    def get_modelmeta(self) -> ModelMeta:
-        return RemoteMeta()
-
-    def run(self, output_names: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        """Raises InferenceServerError, also where the server has gone over to another version of the model."""
+    def _infer(
+        self, output_names: Sequence[str], feeds: Mapping[str, NDArray[Any]]
+    ) -> tuple[list[NDArray[Any]], str | None]:
         body, headers = encode_infer(output_names, feeds, binary=self._binary)
         data, header_bytes = self._request("POST", f"{self._url.path}/infer", body, headers)
-        outputs, version = decode_infer(data, header_bytes, output_names)
-        if self._version is not None and version != self._version:
-            raise InferenceServerError(
-                f"{self._url.geturl()} now serves version {version} instead of {self._version}; "
-                "name one version in the address, or start the worker again"
-            )
-        self._version = version
-        return outputs
+        return decode_infer(data, header_bytes, output_names)
 
     def close(self) -> None:
-        """Close the connection; a later call opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -147,9 +103,7 @@ class OpenInferenceSession:
 
 
 def _tensor(described: Mapping[str, Any]) -> RemoteTensor:
-    datatype = described["datatype"]
-    kind = DATATYPES[datatype][0] if datatype in DATATYPES else f"tensor({datatype})"
-    return RemoteTensor(described["name"], kind, tuple(side if side >= 0 else "?" for side in described["shape"]))
+    return RemoteTensor.described(described["name"], described["datatype"], described["shape"])
 
 
 def _message(data: bytes) -> str:
@@ -157,7 +111,7 @@ def _message(data: bytes) -> str:
         told = json.loads(data)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         told = data.decode("utf-8", "replace")
-    return " ".join(str(told).split())[:200] or "nothing more"
+    return one_line(str(told))
 
 
 def _why(error: Exception, timeout_s: float) -> str:
@@ -173,8 +127,5 @@ def _checked(url: str) -> SplitResult:
     except ValueError:
         sound = False
     if not sound or not parts.path.partition("/v2/models/")[2]:
-        raise ModelError(
-            f"{url!r} is not the address of a model: give http://HOST:PORT/v2/models/NAME, "
-            "with /versions/VERSION behind it to stay at one version."
-        )
+        raise ModelError(f"{url!r} is not the address of a model: {ADDRESSES}.")
     return parts

@@ -31,6 +31,11 @@ class InferenceServerError(RuntimeError):
     """The server did not do what it was asked; one sentence."""
 
 
+def datatype_of(array: NDArray[Any]) -> str:
+    """The protocol's name for an array's type. Raises KeyError."""
+    return _BY_DTYPE[array.dtype.newbyteorder("<")]
+
+
 def encode_infer(
     output_names: Sequence[str], feeds: Mapping[str, NDArray[Any]], *, binary: bool
 ) -> tuple[bytes, dict[str, str]]:
@@ -38,7 +43,7 @@ def encode_infer(
     inputs, parts = [], []
     for name, array in feeds.items():
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        described: dict[str, Any] = {"name": name, "shape": list(array.shape), "datatype": _BY_DTYPE[array.dtype]}
+        described: dict[str, Any] = {"name": name, "shape": list(array.shape), "datatype": datatype_of(array)}
         if binary:
             parts.append(array.tobytes())
             described["parameters"] = {"binary_data_size": array.nbytes}

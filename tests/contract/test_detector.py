@@ -13,8 +13,12 @@ from pipeline.errors import ModelError
 from pipeline.frames import Image
 from tests.support.onnx_models import brightness_detector, entry, save
 from tests.support.open_inference import Behaviour, open_inference_server
+from tests.support.open_inference_grpc import open_inference_grpc_server
 
-KINDS = ("here", "remote, binary", "remote, JSON", "remote, a connection for each")
+KINDS = (
+    "here", "remote, binary", "remote, JSON", "remote, a connection for each", "remote, gRPC", "remote, gRPC, numbers",
+)  # fmt: skip
+SERVERS = (open_inference_server, open_inference_grpc_server)
 
 
 @pytest.fixture(params=KINDS)
@@ -26,8 +30,10 @@ def detector(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OnnxDet
         yield load_detector("fake", input_size=None, threads=1, models_dir=tmp_path)
         return
     (tmp_path / "fake.onnx").unlink()
-    behaviour = Behaviour(binary="JSON" not in request.param, closes_after_each="each" in request.param)
-    with open_inference_server(model.SerializeToString(), behaviour) as url:
+    numbers = "JSON" in request.param or "numbers" in request.param
+    behaviour = Behaviour(binary=not numbers, closes_after_each="each" in request.param)
+    server = SERVERS["gRPC" in request.param]
+    with server(model.SerializeToString(), behaviour) as url:
         yield load_remote("fake", url, input_size=None, models_dir=tmp_path)
 
 
@@ -76,8 +82,9 @@ def test_a_contract_that_the_model_does_not_keep_is_found_at_loading(tmp_path: P
     save(tmp_path, entry(inputs={"scale": 1.0, "dtype": "uint8"}), model)
     with pytest.raises(ModelError, match="contract declares dtype uint8"):
         load_detector("fake", input_size=(64, 64), threads=1, models_dir=tmp_path)
-    with (
-        open_inference_server(model.SerializeToString()) as url,
-        pytest.raises(ModelError, match="contract declares dtype uint8"),
-    ):
-        load_remote("fake", url, input_size=(64, 64), models_dir=tmp_path)
+    for server in SERVERS:
+        with (
+            server(model.SerializeToString()) as url,
+            pytest.raises(ModelError, match="contract declares dtype uint8"),
+        ):
+            load_remote("fake", url, input_size=(64, 64), models_dir=tmp_path)
