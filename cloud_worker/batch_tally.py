@@ -17,6 +17,7 @@ class BatchTally:
     reasons: Counter[BatchReason] = field(default_factory=Counter)
     picture_px: int = 0
     input_px: int = 0
+    busy_s: float = 0.0
 
     def count(self, jobs: Sequence[Job], reason: BatchReason) -> None:
         """A batch was closed for a reason and is run."""
@@ -27,6 +28,10 @@ class BatchTally:
             pixels = bucket.width * bucket.height
             self.input_px += pixels
             self.picture_px += min(job.size.width * job.size.height, pixels)
+
+    def ran(self, run_s: float) -> None:
+        """The model has run for so long, whatever came of it."""
+        self.busy_s += run_s
 
     @property
     def padded_share(self) -> float | None:
@@ -39,4 +44,5 @@ class BatchTally:
             sizes={str(size): count for size, count in sorted(self.sizes.items())},
             reasons={reason.value: count for reason, count in self.reasons.items()},
             padded_share=self.padded_share,
+            busy_s=round(self.busy_s, 3),
         )

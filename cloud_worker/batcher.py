@@ -243,6 +243,7 @@ class Batcher:
         found = await self._models.detect(kind[0], images, min(job.request.min_score for job in jobs))
         ended_s = self._clock.now_s()
         infer_ms = (ended_s - started_s) * 1e3
+        self.tally.ran(ended_s - started_s)
         if isinstance(found, str):
             if len(jobs) == 1:
                 self._finish(run, jobs[0], Refused(Refusal.FAILED, found), infer_ms)

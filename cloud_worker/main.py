@@ -11,7 +11,7 @@ from pathlib import Path
 import cv2
 
 from cloud_worker.announce import offline
-from cloud_worker.metrics import metrics_served
+from cloud_worker.probes import Probed, probes_served
 from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
 from cloud_worker.threads import ThreadRunner
@@ -24,11 +24,24 @@ from pipeline.timing import MonotonicClock
 from pipeline.transport.base import Transport
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
+from pipeline.wire.messages import WorkerState
 
 Loaded = tuple[Mapping[str, Detector], Prepared]
 """Detectors by name, and what is known of them."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Process:
+    """What signals and probes find of a worker: nothing to serve with while the first model is being loaded."""
+
+    service: WorkerService | None = None
+
+    def state(self) -> WorkerState | None:
+        return None if self.service is None else self.service.worker_state()
+
+    def fault(self) -> str:
+        return "the model is being loaded" if self.service is None else self.service.fault()
 
 
 async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path | None = None) -> None:
@@ -39,14 +52,16 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     topic. A broker that cannot be reached is waited for.
     """
     cv2.setNumThreads(settings.threads)
-    runners = Runners()
-    first, *rest = settings.models
-    detectors, prepared = await runners.model.run(partial(_load, first, settings, models_dir))
-    transport = MqttTransport(broker, will=offline(settings.worker))
-    service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
-    figures = metrics_served(service.worker_state, settings.metrics_host, settings.metrics_port)
-    load_rest = [partial(_load, model, settings, models_dir) for model in rest]
-    with _stopped_by_signals(service), figures:
+    process = _Process()
+    probes = probes_served(Probed(process.state, process.fault), settings.metrics_host, settings.metrics_port)
+    with _stopped_by_signals(process), probes:
+        runners = Runners()
+        first, *rest = settings.models
+        detectors, prepared = await runners.model.run(partial(_load, first, settings, models_dir))
+        transport = MqttTransport(broker, will=offline(settings.worker))
+        service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
+        process.service = service
+        load_rest = [partial(_load, model, settings, models_dir) for model in rest]
         logger.info(
             "worker %s serves %s, inference threads: %d",
             settings.worker,
@@ -54,7 +69,7 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
             settings.threads,
         )
         await service.run(serve_as_they_come(service, load_rest, lambda: MqttTransport(broker)))
-    logger.info("worker %s stopped: %s", settings.worker, service.statistics())
+        logger.info("worker %s stopped: %s", settings.worker, service.statistics())
 
 
 async def serve_as_they_come(
@@ -69,6 +84,8 @@ async def serve_as_they_come(
         async with asyncio.TaskGroup() as sessions:
             for load in loads:
                 detectors, prepared = await loader.run(load)
+                if service.stopping:
+                    break
                 session = new_session()
                 service.add(detectors, prepared)
                 for name in detectors:
@@ -97,16 +114,22 @@ def _open(model: ServedModel, settings: WorkerSettings, models_dir: Path | None)
 
 
 @contextmanager
-def _stopped_by_signals(service: WorkerService) -> Iterator[None]:
+def _stopped_by_signals(process: _Process) -> Iterator[None]:
+    """Stop the service at the first signal and cancel at the second; before it serves, the first one cancels.
+
+    Also while models are loaded: the first process of a container is not ended by signals that it does not handle.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     seen: list[int] = []
+    cancelled: list[int] = []
 
     def on_signal(number: int) -> None:
         seen.append(number)
-        if len(seen) == 1 or task is None:
-            service.stop()
-        else:
+        if process.service is not None and (len(seen) == 1 or task is None):
+            process.service.stop()
+        elif task is not None:
+            cancelled.append(number)
             task.cancel()
 
     signals = (signal.SIGTERM, signal.SIGINT)
@@ -115,7 +138,7 @@ def _stopped_by_signals(service: WorkerService) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        if len(seen) < 2:
+        if not cancelled:
             raise  # cancelled by whoever called serve
     finally:
         for number in signals:

@@ -1,31 +1,23 @@
-"""A worker's figures for Prometheus, on a port of their own."""
+"""A worker's figures for Prometheus."""
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from pipeline.errors import ConfigError
 from pipeline.wire.messages import WorkerState
-
-ANSWER_WITHIN_S = 2.0
-"""A scrape that the event loop does not serve within this fails, which says as much."""
 
 
 class WorkerCollector(Collector):
-    """Turns a state, as announced, into metrics; what is not known yet is left out."""
+    """Turns a state, as announced, into metrics; what is not known yet is left out, and all while there is no state."""
 
-    def __init__(self, state: Callable[[], WorkerState]) -> None:
+    def __init__(self, state: Callable[[], WorkerState | None]) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
         state = self._state()
+        if state is None:
+            return
         yield _requests(state)
         yield _gauge("queue_length", "Requests that wait now.", state.queue_length)
         yield _gauge("queue_capacity", "Requests that may wait.", state.queue_capacity)
@@ -36,42 +28,10 @@ class WorkerCollector(Collector):
             yield _gauge("queue_mean_length", "Mean length over the last half minute.", state.queue.mean_length)
             if state.queue.wait_ms is not None:
                 yield _gauge("queue_wait_seconds", "Mean wait over the last half minute.", state.queue.wait_ms / 1e3)
+        if state.wait_ms is not None:
+            yield _gauge("expected_wait_seconds", "How long a newcomer would wait now.", state.wait_ms / 1e3)
         yield from _batches(state)
         yield from _reuse(state)
-
-
-@contextmanager
-def metrics_served(state: Callable[[], WorkerState], host: str, port: int | None) -> Iterator[None]:
-    """Serve ``/metrics`` while the block runs; without a port, nothing. To be entered on the event loop.
-
-    ``state`` is called on the loop, although scrapes come on a thread. Raises ConfigError where the port is taken.
-    """
-    if port is None:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-
-    async def on_loop() -> WorkerState:
-        return state()
-
-    registry = CollectorRegistry()
-    collector = WorkerCollector(lambda: asyncio.run_coroutine_threadsafe(on_loop(), loop).result(ANSWER_WITHIN_S))
-    registry.register(ProcessCollector(registry=None))
-    try:
-        server, _thread = start_http_server(port, host, registry)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"worker: metrics cannot be served on {host}:{port} ({reason}); take another port") from error
-    registry.register(collector)
-    try:
-        yield
-    finally:
-        threading.Thread(target=_close, args=(server,), name="metrics", daemon=True).start()  # it waits for the server
-
-
-def _close(server: WSGIServer) -> None:
-    server.shutdown()
-    server.server_close()
 
 
 def _requests(state: WorkerState) -> Metric:
@@ -93,6 +53,9 @@ def _batches(state: WorkerState) -> Iterator[Metric]:
     for reason, count in state.batches.reasons.items():
         reasons.add_metric([reason], count)
     yield reasons
+    busy = CounterMetricFamily("foveate_worker_busy_seconds", "How long the model has run in all.")
+    busy.add_metric([], state.batches.busy_s)
+    yield busy
     if state.batches.padded_share is not None:
         yield _gauge("padded_share", "Share of the model's input that was padding.", state.batches.padded_share)
 

@@ -139,9 +139,14 @@ class WorkerService:
             transfer_cost=self._settings.transfer_cost,
         )
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been told to stop."""
+        return self._stop.is_set()
+
     def fault(self) -> str:
         """Why nobody should count on this worker now; empty while it serves."""
-        if self._stop.is_set():
+        if self.stopping:
             return "the worker is stopping"
         session = self._transport.state
         return "" if session.connected else f"no connection to the broker: {session.reason}"

@@ -138,11 +138,13 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
 class BatchFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The batches that a worker has run since its start: how many of each size, and by the reason that closed them.
 
-    ``padded_share`` is the share of the model's input that was padding, null before the first.
+    ``padded_share`` is the share of the model's input that was padding, null before the first; ``busy_s`` how many
+    seconds the model has run in all.
     """
 
     sizes: dict[str, int] = {}
     reasons: dict[str, int] = {}
+    busy_s: float = 0.0
     padded_share: float | None = None
 
 
