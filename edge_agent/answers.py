@@ -84,6 +84,7 @@ def build(pending: Pending, found: Detections, stamp: Stamp, *, final: bool = Tr
         deadline_met=stamp.now_s <= pending.deadline_s,
         models=Models(pending.edge_model if analysed else None, pending.cloud_model),
         bytes_up=pending.bytes_up,
+        tier=pending.tier.value,
     )
 
 

@@ -16,6 +16,7 @@ from pipeline.metrics.attainment import Attainment
 from pipeline.metrics.histogram import LogHistogram
 from pipeline.metrics.windows import HistogramWindow, Rate, SlidingWindow
 from pipeline.policies.budgets import SEGMENT_STAGES, Budget
+from pipeline.policies.tier_cost import NEAREST_FIRST, Tier
 from pipeline.results import CameraState, Origin, Result, Timings
 
 WINDOW_S = 60.0
@@ -47,6 +48,7 @@ class Board:
         self.attainment, self._within_ms = Attainment(), within_ms
         self.looks = Looks()
         self.carried: Counter[str] = Counter()
+        self.answers_by_tier = dict.fromkeys(map(str, NEAREST_FIRST), 0)
         self.bytes_up, self.departures = 0, Departures()
         self.first_capture_s: float | None = None
         self.last_result_s: float | None = None
@@ -85,6 +87,7 @@ class Board:
         self.last_result_s = now_s
         self.latency.add(total_ms)
         self.on_time += result.deadline_met
+        self.answers_by_tier[result.tier or Tier.DEVICE.value] += 1
         self.counts = dict(Counter(found.label for found in result.detections))
         if result.origin == Origin.CARRIED.value:
             self.carried[result.reason] += 1

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
 from pipeline.policies.fallback import Bound, Wait
+from pipeline.policies.tier_cost import Tier
 from pipeline.results import Origin
 
 
@@ -60,6 +61,8 @@ class Pending:
     wait: Wait | None = None
     edge_model: str | None = None
     cloud_model: str | None = None
+    tier: Tier = Tier.DEVICE
+    """Whose answer it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -147,10 +147,22 @@ def _part(boards: list[Board], deadline_ms: float | None) -> dict[str, Any]:
         "deadline_ms": deadline_ms,
         "deadline_hit_ratio": round(sum(b.on_time for b in boards) / answered, 6) if answered else None,
         "bytes_up": sum(board.bytes_up for board in boards),
+        "bytes_by_tier": _together(board.departures.by_tier for board in boards),
+        "bytes_leaving_site": sum(board.departures.leaving_site_bytes for board in boards),
         "jpeg_all_bytes": sum(_jpeg_all_bytes(b, ledger.captured) for b, ledger in zip(boards, ledgers, strict=True)),
         "lambda_edge": round(1 - cloud / looked, 4) if looked else None,
+        "answers_by_tier": _together(board.answers_by_tier for board in boards),
         **{kind: sum(board.counters[kind] for board in boards) for kind in LATE_COUNTERS},
     }
+
+
+def _together(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Sums by name, zeros included."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 def _jpeg_all_bytes(board: Board, captured: int) -> int:
@@ -167,6 +179,11 @@ def _percentiles(histogram: LogHistogram) -> dict[str, float | None]:
 
 def _size(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.2f} MB" if size_bytes >= 1_000_000 else f"{size_bytes / 1e3:.1f} kB"
+
+
+def _left_site(leaving_bytes: int, on_site_bytes: int) -> str:
+    left = f"{_size(leaving_bytes)} of pictures, to the tier cloud" if leaving_bytes else "no pictures"
+    return left + (f"; {_size(on_site_bytes)} to workers on site" if on_site_bytes else "")
 
 
 def show(result: dict[str, Any], console: Console) -> None:
@@ -194,6 +211,7 @@ def show(result: dict[str, Any], console: Console) -> None:
     if result["lambda_edge"] is not None:
         table.add_row("edge alone", f"{result['lambda_edge']:.1%} of the analysed frames (lambda)")
     table.add_row("uplink", f"{_size(result['bytes_up'])}{share}")
+    table.add_row("left the site", _left_site(result["bytes_leaving_site"], result["bytes_by_tier"]["edge"]))
     if result["network"] is not None:
         table.add_row("network", f"modelled: {result['network']['profile']}, seed {result['network']['seed']}")
     if result["record_lost"]:

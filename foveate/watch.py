@@ -113,10 +113,11 @@ class Lines:
 
 
 def readable(result: Result) -> str:
-    """One line for people: time, camera, frame, how it was answered and how fast, what was seen."""
+    """One line for people: time, camera, frame, how it was answered, by which tier and how fast, what was seen."""
     total_ms = result.timings_ms.total
     parts = [
         f"{_time(result.captured_at)} {result.camera} #{result.seq} {result.origin}",
+        f" ({result.tier})" if result.tier not in (None, "device") else "",
         "" if total_ms is None else f" {total_ms:.0f} ms",
         "" if result.deadline_met else " LATE",
         f" revision {result.revision}" if result.revision else "",

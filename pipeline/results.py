@@ -90,7 +90,9 @@ class Models(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one frame.
 
-    The key (camera, epoch, seq) names the frame; ``final`` is false where a revision of it may follow.
+    The key (camera, epoch, seq) names the frame; ``final`` is false where a revision of it may follow. ``tier`` is
+    where the answer comes from: the agent itself (device), a worker on site (edge), or one elsewhere (cloud); null in
+    records of versions that did not tell.
     """
 
     schema: Literal[1] = SCHEMA_VERSION
@@ -110,6 +112,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     deadline_met: bool
     models: Models
     bytes_up: int
+    tier: Literal["device", "edge", "cloud"] | None = None
 
 
 def encode_result(result: Result) -> bytes:

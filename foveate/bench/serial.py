@@ -42,6 +42,7 @@ from pipeline.frames import Frame, FrameKey
 from pipeline.geometry import BoxArray
 from pipeline.mosaic import Layout, regions_xyxy, to_frame
 from pipeline.policies.offload import OFFLOAD_KINDS, OffloadDecision, OffloadView
+from pipeline.policies.tier_cost import Tier
 from pipeline.results import Origin, Result, encode_result
 from pipeline.timing import Clock, MonotonicClock, wall_time
 
@@ -159,6 +160,7 @@ class SerialLoop:
             bytes_up=bytes_up,
             edge_model=_title(self._edge),
             cloud_model=_title(self._cloud) if asked else None,
+            tier=Tier.CLOUD if asked else Tier.DEVICE,
         )
         captured_at = wall_time() - timedelta(seconds=now_s - frame.captured_at_s)
         stamp = answers.Stamp(captured_at, now_s, now_s, self._settings.deadline_ms)

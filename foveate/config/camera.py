@@ -6,7 +6,8 @@ from pydantic import ConfigDict
 
 from edge_agent.candidates import CandidateSettings
 from edge_agent.capture.settings import CaptureSettings
-from edge_agent.lessons.settings import LessonSettings, Privacy
+from edge_agent.lessons.settings import LessonSettings
+from edge_agent.lessons.settings import Privacy as LessonPrivacy
 from edge_agent.settings import CameraSettings, ImageSettings, Mode
 from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
@@ -18,6 +19,8 @@ from pipeline.policies.change import ChangeSettings
 from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.offload import OFFLOAD_KINDS, OffloadSettings
 from pipeline.policies.steering import SteeringSettings
+from pipeline.policies.tier_cost import NEAREST_FIRST, Tier
+from pipeline.policies.tier_offers import Privacy
 
 _CAPTURE = CaptureSettings("")
 _CAMERA = CameraSettings("", _CAPTURE)
@@ -177,7 +180,7 @@ class LessonKeys(Keys):
     """What a camera keeps to learn from: small pictures with the larger model's answers."""
 
     enabled: bool = key(_LESSONS.enabled, "Keep lessons, in a folder of its own in `agent.state_dir`")
-    privacy: Privacy = key(
+    privacy: LessonPrivacy = key(
         _LESSONS.privacy,
         "Lessons never leave the machine that took them (site), or may (cloud); what was taken under site stays",
     )
@@ -241,6 +244,16 @@ class CameraKeys(Keys):
     mode: Mode = key(_CAMERA.mode, "Ask the cloud where it pays (adaptive), never, or for every analysed frame")
     roi: Roi = key(_CAMERA.roi, "Where to look: a box [x1, y1, x2, y2] or points [[x, y], ...]; empty for everywhere")
     masks: tuple[Mask, ...] = key(_CAMERA.masks, "Where not to look: a list of boxes or of lists of points")
+    tiers: tuple[Literal["device", "edge", "cloud"], ...] = key(
+        tuple(tier.value for tier in NEAREST_FIRST if tier in _CAMERA.privacy.tiers),
+        "To which tiers its pictures may go: `device`, which is always in, `edge` (workers on site), `cloud`",
+        max_length=len(Tier),
+    )
+    masked_only: tuple[Literal["edge", "cloud"], ...] = key(
+        tuple(tier.value for tier in NEAREST_FIRST if tier in _CAMERA.privacy.masked_only),
+        "Tiers that get crops alone and no whole frames, with all that is under `masks` painted over",
+        max_length=len(Tier),
+    )
     objects: tuple[str, ...] = key((), "Classes to report; empty for all", max_length=1000)
     publish: Literal["analysed", "all"] = key(_CAMERA.publish, "Publish analysed frames, or the carried ones too")
     calibration: CalibrationFile | None = key(
@@ -262,6 +275,12 @@ class CameraKeys(Keys):
     )
     lessons: LessonKeys = key(LessonKeys(), "What it keeps to learn from")
     budget: BudgetKeys = key(BudgetKeys(), "Latency budgets, alerts, and what is turned down when one is breached")
+
+
+def privacy(camera: CameraKeys) -> Privacy:
+    """Where a camera's pictures may go; the device is always in."""
+    tiers = {Tier.DEVICE, *map(Tier, camera.tiers)}
+    return Privacy(frozenset(tiers), frozenset(map(Tier, camera.masked_only)))
 
 
 class CameraEntry(CameraKeys):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from edge_agent.status.access import check_binding
-from foveate.config.camera import CameraKeys
+from foveate.config.camera import CameraKeys, privacy
 from foveate.config.faults import Fault, Loc
 from foveate.config.models import BrokerKeys, Configuration, WebKeys
 from pipeline.errors import ConfigError
@@ -24,6 +24,7 @@ def cross_faults(configuration: Configuration) -> Iterator[Fault]:
     yield from _camera(("defaults",), configuration.defaults, margin_ms)
     for number, camera in enumerate(configuration.cameras):
         yield from _camera(("cameras", number), camera, margin_ms)
+        yield from _privacy(("cameras", number), camera)
     if configuration.models.edge_light is None:
         yield from _light_model(configuration)
     if configuration.learn.enabled:
@@ -113,6 +114,24 @@ def _camera(loc: Loc, camera: CameraKeys, margin_ms: float) -> Iterator[Fault]:
     yield from _mosaic((*loc, "mosaic"), camera)
     yield from _rates(loc, camera)
     yield from _budget((*loc, "budget"), camera)
+
+
+def _privacy(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:
+    """Masks are each camera's own, so that ``defaults`` may ask for masked crops without any."""
+    private = privacy(camera)
+    if private.masks and not camera.masks:
+        names = ", ".join(sorted(private.beyond_device & private.masked_only))
+        yield Fault((*loc, "masked_only"), f"is [{names}], but there is nothing to paint over", "add masks")
+    if camera.mode == "cloud_only" and not private.beyond_device:
+        yield Fault((*loc, "mode"), "is cloud_only, but tiers allows no tier but the device", "choose edge_only")
+    elif not private.whole_frames and private.beyond_device:
+        for names, value, whole in (
+            (("mode",), camera.mode, "cloud_only"),
+            (("offload", "policy"), camera.offload.policy, "always"),
+        ):
+            if value == whole:
+                what = f"is {value}, which sends whole frames, but no tier may have them"
+                yield Fault((*loc, *names), what, "choose adaptive, or leave a tier out of masked_only")
 
 
 def _rates(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:

@@ -21,7 +21,7 @@ from edge_agent.tracking.kalman import Noise
 from edge_agent.tracking.tracks import TrackerSettings
 from foveate.config.budget import budget_settings
 from foveate.config.calibration import calibrated, read_calibration
-from foveate.config.camera import CameraEntry
+from foveate.config.camera import CameraEntry, privacy
 from foveate.config.document import Document
 from foveate.config.fields import Keys, read_secret
 from foveate.config.load import Overrides, configure
@@ -164,6 +164,7 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         wait=_settings(WaitSettings, camera.wait),
         budget=budget_settings(camera.budget),
         lessons=_settings(LessonSettings, camera.lessons),
+        privacy=privacy(camera),
     )
     return settings if camera.calibration is None else calibrated(settings, _calibration(camera.calibration))
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_agent.region_of_interest import RegionError, bind
+from edge_agent.region_of_interest import RegionError, bind, paint_over
 from pipeline.detections import Detections
 from pipeline.geometry import Rect, Size
+from pipeline.mosaic import GREY
 
 SIZE = Size(200, 100)
 LEFT_HALF = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
@@ -107,3 +108,14 @@ def test_any_region_is_bound_within_the_frame_or_refused(roi: list[tuple[float, 
     assert (x <= right + 1).all()
     assert (y >= top - 1).all()
     assert (y <= bottom + 1).all()
+
+
+@given(st.floats(0.0, 80.0), st.floats(1.0, 40.0))
+def test_a_pixel_that_is_under_a_mask_in_part_is_painted_over_too(left: float, width: float) -> None:
+    image = np.zeros((20, 130, 3), np.uint8)
+    right = left + width
+    painted = paint_over(image, (((left, 2.0), (right, 2.0), (right, 18.0), (left, 18.0)),))
+    assert (painted[2:18, int(left) : int(np.ceil(right))] == GREY).all()
+    assert not painted[:, int(np.ceil(right)) + 3 :].any()
+    assert not painted[:, : max(0, int(left) - 2)].any()
+    assert not image.any()

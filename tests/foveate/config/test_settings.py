@@ -65,8 +65,8 @@ def test_everything_else_has_the_defaults_of_the_settings() -> None:
     ],
 )
 def test_every_setting_has_a_key(kind: type, keys: type[Keys]) -> None:
-    # The gain comes from the file that `calibration` names.
-    names = {field.name for field in fields(kind)} - {"capture", "worker", "gain"}
+    # The gain comes from the file that `calibration` names; privacy is what `tiers` and `masked_only` say.
+    names = {field.name for field in fields(kind)} - {"capture", "worker", "gain", "privacy"}
     assert names <= set(keys.model_fields)
 
 
