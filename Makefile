@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCE ?=
 LOCK_FLAGS := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: setup setup-run demo test lint lock tools
+.PHONY: setup setup-run demo test lint lock tools servers
 
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
@@ -34,7 +34,11 @@ demo: setup-run
 tools:
 	@sh scripts/debian-packages.sh mosquitto mosquitto-clients chromium
 
-test: setup tools lint
+# Real servers of the Open Inference Protocol: to test its clients with, and to measure the worker against.
+servers: $(BIN)/python
+	@sh scripts/inference-servers.sh $(VENV)
+
+test: setup tools servers lint
 	$(BIN)/pytest $(if $(CI),--require-tools)
 
 lint: setup
@@ -46,3 +50,5 @@ lint: setup
 lock:
 	uv pip compile pyproject.toml --group build $(LOCK_FLAGS) -o requirements/run.txt
 	uv pip compile pyproject.toml --group build --group dev $(LOCK_FLAGS) -o requirements/dev.txt
+	uv pip compile --group triton --no-deps $(LOCK_FLAGS) -o requirements/triton.txt
+	uv pip compile --group mlserver $(LOCK_FLAGS) -o requirements/mlserver.txt

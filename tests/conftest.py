@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from foveate.bench.triton_server import triton_folder
+from tests.support.inference_servers import mlserver_folder
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("foveate", deadline=None)
 settings.load_profile("foveate")
@@ -42,6 +45,24 @@ def chromium(request: pytest.FixtureRequest) -> str:
     _need(request.config, path is not None, "chromium")
     assert path is not None
     return path
+
+
+@pytest.fixture(scope="session")
+def triton(request: pytest.FixtureRequest) -> Path:
+    """Folder of the Triton server."""
+    folder = triton_folder()
+    _need(request.config, folder is not None, "Triton (make servers)")
+    assert folder is not None
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mlserver(request: pytest.FixtureRequest) -> Path:
+    """Folder of MLServer's virtual environment."""
+    folder = mlserver_folder()
+    _need(request.config, folder is not None, "MLServer (make servers)")
+    assert folder is not None
+    return folder
 
 
 @pytest.fixture

@@ -11,14 +11,28 @@ from pipeline.detectors.loading import load_detector, load_remote
 from pipeline.detectors.onnx import OnnxDetector
 from pipeline.errors import ModelError
 from pipeline.frames import Image
+from tests.support.inference_servers import mlserver_server, triton_server
 from tests.support.onnx_models import brightness_detector, entry, save
 from tests.support.open_inference import Behaviour, open_inference_server
 from tests.support.open_inference_grpc import open_inference_grpc_server
 
 KINDS = (
-    "here", "remote, binary", "remote, JSON", "remote, a connection for each", "remote, gRPC", "remote, gRPC, numbers",
+    "here", "HTTP, binary", "HTTP, JSON", "HTTP, a connection for each", "gRPC, binary", "gRPC, numbers",
+    "Triton, http", "Triton, grpc", "MLServer, http", "MLServer, grpc",
 )  # fmt: skip
 SERVERS = (open_inference_server, open_inference_grpc_server)
+
+
+@pytest.fixture(scope="module")
+def triton_urls(triton: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with triton_server(triton, brightness_detector(), tmp_path_factory.mktemp("triton")) as urls:
+        yield urls
+
+
+@pytest.fixture(scope="module")
+def mlserver_urls(mlserver: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with mlserver_server(mlserver, brightness_detector(), tmp_path_factory.mktemp("mlserver")) as urls:
+        yield urls
 
 
 @pytest.fixture(params=KINDS)
@@ -26,14 +40,17 @@ def detector(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OnnxDet
     """Finds bright cells of 8x8 pixels in pictures of any size up to 96x128."""
     model = brightness_detector()
     save(tmp_path, entry(inputs={"scale": 1.0, "largest_px": (96, 128)}), model)
-    if request.param == "here":
+    kind, _, how = request.param.partition(", ")
+    if kind == "here":
         yield load_detector("fake", input_size=None, threads=1, models_dir=tmp_path)
         return
     (tmp_path / "fake.onnx").unlink()
-    numbers = "JSON" in request.param or "numbers" in request.param
-    behaviour = Behaviour(binary=not numbers, closes_after_each="each" in request.param)
-    server = SERVERS["gRPC" in request.param]
-    with server(model.SerializeToString(), behaviour) as url:
+    if kind in ("Triton", "MLServer"):
+        urls = request.getfixturevalue(f"{kind.lower()}_urls")
+        yield load_remote("fake", urls[how], input_size=None, models_dir=tmp_path)
+        return
+    behaviour = Behaviour(binary=how not in ("JSON", "numbers"), closes_after_each="each" in how)
+    with SERVERS[kind == "gRPC"](model.SerializeToString(), behaviour) as url:
         yield load_remote("fake", url, input_size=None, models_dir=tmp_path)
 
 
