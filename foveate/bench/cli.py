@@ -17,6 +17,7 @@ from foveate.bench import main_job
 from foveate.bench.accuracy import Accuracy, accuracy, read_record, read_truth
 from foveate.bench.main_job import Inputs
 from foveate.bench.report import Report, check_writable, command_line, context, write_report
+from foveate.load.command import worker_command
 from pipeline.errors import ConfigError
 from pipeline.metrics.matching import Score
 from pipeline.network.profiles import profile
@@ -30,6 +31,7 @@ GROUPS = {
 """Every group of figures by its name on the command line, and the module that measures it, loaded when asked for."""
 
 app = typer.Typer(no_args_is_help=True, help="Measure accuracy, latency, throughput and cost.")
+app.command("worker")(worker_command)
 
 
 @app.command("accuracy")
