@@ -127,13 +127,14 @@ def per_crop(found: Detections, crops: Sequence[WireCrop], min_score: float) -> 
     centre = (found.xyxy[:, :2] + found.xyxy[:, 2:]) / 2
     holds = np.all((centre[:, None] >= tiles[None, :, :2]) & (centre[:, None] < tiles[None, :, 2:]), axis=2)
     inside = coverage(found.xyxy, tiles)
-    for row in np.flatnonzero(np.any(holds, axis=1)):
-        home = int(np.argmax(holds[row]))
-        if inside[row, home] < LEAST_INSIDE:
-            continue
-        left, top, right, bottom = tiles[home]
-        box = np.clip(found.xyxy[row], [left, top, left, top], [right, bottom, right, bottom])
-        x1, y1, x2, y2 = (box - np.array([left, top, left, top])).tolist()
+    homes = np.argmax(holds, axis=1)
+    own_share = np.take_along_axis(inside, homes[:, None], axis=1)[:, 0]
+    rows = np.flatnonzero(np.any(holds, axis=1) & (own_share >= LEAST_INSIDE))
+    corners = tiles[homes[rows]]
+    origin = corners[:, [0, 1, 0, 1]]
+    boxes = np.clip(found.xyxy[rows], origin, corners[:, [2, 3, 2, 3]]) - origin
+    labels, scores = found.label[rows].tolist(), found.score[rows].tolist()
+    for home, label, score, (x1, y1, x2, y2) in zip(homes[rows].tolist(), labels, scores, boxes.tolist(), strict=True):
         if x2 > x1 and y2 > y1:
-            result[home].append(WireDetection(str(found.label[row]), float(found.score[row]), (x1, y1, x2, y2)))
+            result[home].append(WireDetection(str(label), score, (x1, y1, x2, y2)))
     return result

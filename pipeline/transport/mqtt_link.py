@@ -19,6 +19,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from pipeline.transport.base import Message, Outgoing, PublishStatus
 from pipeline.transport.matching import topic_fault
+from pipeline.transport.properties import PublishProperties, publish_properties
 from pipeline.transport.settings import MqttSettings
 from pipeline.transport.socket_options import NO_DELAY, unacknowledged_bytes
 from pipeline.transport.tls import tls_reason
@@ -65,7 +66,7 @@ class MqttLink:
         self._pending: deque[tuple[MQTTMessageInfo, int]] = deque()
         self._awaited_bytes = 0
         self._packet_bytes = settings.packet_bytes
-        connect = _properties(PacketTypes.CONNECT)
+        connect = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's class has no annotations
         connect.MaximumPacketSize = settings.packet_bytes
         self._client = aiomqtt.Client(
             settings.host,
@@ -76,7 +77,7 @@ class MqttLink:
             protocol=aiomqtt.ProtocolVersion.V5,
             clean_start=True,  # no session expiry either: a dead session keeps no share of a shared subscription
             keepalive=settings.keepalive_s,
-            will=None if will is None else _library_will(will),
+            will=None if will is None else aiomqtt.Will(will.topic, will.payload, will.qos, will.retain),
             timeout=settings.ack_timeout_s,
             queue_type=cast("Any", lambda maxsize: _Straight(maxsize, receive)),
             properties=connect,
@@ -113,6 +114,7 @@ class MqttLink:
             self._entered = not entering.cancelled() and entering.exception() is None
         if self._paho.socket() is None:  # ended in the same read as it began: aiomqtt would wait for ever
             raise self._ended()
+        self._paho.on_socket_register_write = self._watch_writable
 
     async def subscribe(self, filters: list[tuple[str, int]]) -> None:
         """Subscribe to all filters at once. Raises Lost, also where the broker refuses one."""
@@ -147,7 +149,7 @@ class MqttLink:
         backlog_bytes = self.backlog_bytes()
         if backlog_bytes and backlog_bytes + len(outgoing.payload) > self._settings.backlog_bytes:
             return PublishStatus.BACKLOG
-        properties = _library_properties(outgoing)
+        properties = publish_properties(outgoing)
         if outgoing.qos == 0:
             return self._hand_over(outgoing, properties)
         return await self._acknowledged(outgoing, properties)
@@ -172,17 +174,19 @@ class MqttLink:
             if future.done() and not future.cancelled():
                 future.exception()
 
-    def _hand_over(self, outgoing: Outgoing, properties: Properties | None) -> PublishStatus:
+    def _hand_over(self, outgoing: Outgoing, properties: PublishProperties | None) -> PublishStatus:
         info = self._paho.publish(outgoing.topic, outgoing.payload, 0, outgoing.retain, properties)
-        if info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:
-            self._pending.append((info, len(outgoing.payload)))
-            return PublishStatus.SENT
-        return PublishStatus.NOT_CONNECTED
+        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+            return PublishStatus.NOT_CONNECTED
+        self._pending.append((info, len(outgoing.payload)))
+        self._write()
+        return PublishStatus.SENT
 
-    async def _acknowledged(self, outgoing: Outgoing, properties: Properties | None) -> PublishStatus:
+    async def _acknowledged(self, outgoing: Outgoing, properties: PublishProperties | None) -> PublishStatus:
         size = len(outgoing.payload)
+        own: Any = properties  # as paho takes it
         sending = asyncio.ensure_future(
-            self._client.publish(outgoing.topic, outgoing.payload, outgoing.qos, outgoing.retain, properties)
+            self._client.publish(outgoing.topic, outgoing.payload, outgoing.qos, outgoing.retain, own)
         )
         lost = self._client._disconnected  # noqa: SLF001 - a publish alone would wait on for an answer
         self._awaited_bytes += size
@@ -194,6 +198,20 @@ class MqttLink:
             if not sending.done():
                 sending.cancel()
         return PublishStatus.SENT if acknowledged else PublishStatus.NOT_CONNECTED
+
+    def _watch_writable(self, _client: Any, _userdata: Any, sock: Any) -> None:
+        """Write on when the socket takes more. aiomqtt would set the watch only when the loop comes round, and would
+        leave it set where all was written at once.
+        """
+        asyncio.get_running_loop().add_writer(sock.fileno(), self._write)
+
+    def _write(self) -> None:
+        """Write what waits, as far as the socket takes it; what is left goes on when it takes more."""
+        try:
+            self._paho.loop_write()
+        except Exception as error:  # noqa: BLE001 - as aiomqtt does, whose place this takes
+            if not self._client._disconnected.done():  # noqa: SLF001 - ends the iterator of messages
+                self._client._disconnected.set_exception(error)  # noqa: SLF001 - as above
 
     def _fault(self, outgoing: Outgoing) -> bool:
         texts = [outgoing.topic, outgoing.response_topic or ""]
@@ -266,30 +284,6 @@ class _Straight(asyncio.Queue[aiomqtt.Message]):  # noqa: TID251 - holds nothing
 
     def put_nowait(self, item: aiomqtt.Message) -> None:
         self._receive(_message(item))
-
-
-def _library_will(will: Outgoing) -> aiomqtt.Will:
-    return aiomqtt.Will(will.topic, will.payload, will.qos, will.retain)
-
-
-def _library_properties(outgoing: Outgoing) -> Properties | None:
-    """MQTT properties; None when there are none, because a v3.1.1 session of rumqttd dies of any."""
-    chosen = _properties(PacketTypes.PUBLISH)
-    any_set = outgoing.properties or outgoing.expiry_s is not None
-    any_set = any_set or outgoing.response_topic is not None or outgoing.correlation is not None
-    if outgoing.response_topic is not None:
-        chosen.ResponseTopic = outgoing.response_topic
-    if outgoing.correlation is not None:
-        chosen.CorrelationData = outgoing.correlation
-    if outgoing.expiry_s is not None:
-        chosen.MessageExpiryInterval = outgoing.expiry_s
-    if outgoing.properties:
-        chosen.UserProperty = list(outgoing.properties.items())
-    return chosen if any_set else None
-
-
-def _properties(packet_type: int) -> Properties:
-    return Properties(packet_type)  # type: ignore[no-untyped-call] # paho's class has no annotations
 
 
 def _message(item: aiomqtt.Message) -> Message:

@@ -105,6 +105,36 @@ async def test_a_message_larger_than_the_backlog_limit_still_goes_over_an_idle_l
         assert await session.publish(Outgoing("a", bytes(50_000), 1)) is PublishStatus.SENT
 
 
+async def test_a_message_is_written_at_once_and_the_socket_is_not_watched_for_nothing_afterwards(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = MqttTransport(settings(embedded.port))
+    async with running(session):
+        link = session._link
+        assert link is not None
+        await session.publish(Outgoing("foveate/small", b"x"))
+        assert not link._paho.want_write()
+        writes: list[None] = []
+        monkeypatch.setattr(link._paho, "loop_write", lambda: writes.append(None))
+        await asyncio.sleep(0.1)
+        assert len(writes) == 0
+
+
+async def test_what_the_socket_does_not_take_at_once_follows_when_it_does(embedded: Embedded) -> None:
+    got: list[bytes] = []
+    sender, receiver = MqttTransport(settings(embedded.port)), MqttTransport(settings(embedded.port))
+    receiver.subscribe("foveate/large", lambda message: got.append(message.payload))
+    async with running(sender, receiver):
+        link, payload = sender._link, bytes(6 * 1024 * 1024)
+        assert link is not None
+        link._paho.socket().setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+        await sender.publish(Outgoing("foveate/large", payload))
+        assert link._paho.want_write()
+        await until(lambda: len(got) == 1)
+        assert got == [payload]
+        assert not link._paho.want_write()
+
+
 async def test_a_session_taken_over_says_so() -> None:
     async def take_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(2)
