@@ -198,10 +198,8 @@ class Agent:
 
     async def _wait_for_cloud(self, most_s: float) -> None:
         deadline_s = self._clock.now_s() + most_s
-        uplink = self.settings.uplink
         while self._clock.now_s() < deadline_s and not self._stop.is_set():
-            workers = self.uplink.workers.serving(uplink.tier, uplink.model, self._clock.now_s())
-            if workers and self.links.bulk.state.connected:
+            if self.uplink.served():
                 return
             await asyncio.sleep(0.05)
 

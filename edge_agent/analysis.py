@@ -11,7 +11,9 @@ from edge_agent.gain_lessons import audited
 from edge_agent.lessons.taking import Moment
 from edge_agent.questions import NO_WAY
 from edge_agent.resolve import FrameTimings, Pending, Phase
-from edge_agent.tracking.history import Entry
+from edge_agent.reuse import looks, models_served, said_again
+from edge_agent.tracking.history import Entry, analysed_answer
+from edge_agent.tracking.tracks import Observations
 from pipeline.channels import Channel, Closed
 from pipeline.detections import Detections
 from pipeline.mosaic import Layout, shown_px
@@ -27,7 +29,7 @@ from pipeline.policies.offload import (
 from pipeline.policies.route import Route, first_look
 from pipeline.results import Origin
 
-_NO_SECOND_LOOK = NO_WAY | {"edge_only", "nothing_uncertain", "little_gain"}
+_NO_SECOND_LOOK = NO_WAY | {"edge_only", "nothing_uncertain", "little_gain", "not_worth", "forbidden"}
 """Reasons for which the edge's answer is simply the answer; for others a second look was held back for want of room or
 time, and the answer says so.
 """
@@ -102,7 +104,8 @@ class Analysis:
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=_wait_ms(work, pending, started_s))
         edge_model = sight.staged.title if light is None else f"{light.title}+light"
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
-            await self._second_look(self._decide(entry, work, settle_at_s), work, timings, settle_at_s)
+            decision = await self._spare(self._decide(entry, work, settle_at_s), work)
+            await self._second_look(decision, work, timings, settle_at_s)
 
     def _first(self, pending: Pending, now_s: float) -> Route:
         """Who looks first. A route that has just become the cloud's begins with a whole frame."""
@@ -129,7 +132,8 @@ class Analysis:
         timings = replace(pending.timings, wait_ms=_wait_ms(work, pending, started_s))
         if not context.resolver.update(frame.key, phase=Phase.LOOKED, timings=timings):
             return
-        decision = first_look(self._view(self._survey(entry, work), work, settle_at_s), context.router.settings)
+        view = replace(self._view(self._survey(entry, work), work, settle_at_s), mosaic_hindrance="")
+        decision = first_look(view, context.router.settings)
         if decision.kind == "none":
             context.settle(frame.key, Origin.CARRIED, decision.reason)
         else:
@@ -173,17 +177,49 @@ class Analysis:
             self._sending = decision.kind != "none"
         return decision
 
+    async def _spare(self, decision: OffloadDecision, work: Work) -> OffloadDecision:
+        """Spare the cloud a question where all that it is about looks as it did when it was last answered."""
+        context, reuse, key = self._context, self._context.reuse, work.frame.key
+        entry = context.tracker.entry(key.seq)
+        if reuse is None or entry is None or decision.kind != "mosaic":
+            return decision
+        started_s = context.tools.clock.now_s()
+        places = reuse.places(entry, decision.places)
+        shown = await context.tools.pools.image.run(lambda: looks(work.frame.image, places))
+        now_s = context.tools.clock.now_s()
+        served = models_served(context.tools.uplink.workers, now_s)
+        # What was drawn to be learned from is looked at.
+        said = None if decision.drawn else reuse.decide(key, places, shown, served, work.scene_s)
+        if said is None or not self._say_again(entry, said_again(entry.seen, places, said), work):
+            reuse.asked(key, places, shown, work.scene_s, started_s)
+            return decision
+        reuse.spared((now_s - started_s) * 1000)
+        return OffloadDecision("none", "reused")
+
+    def _say_again(self, entry: Entry, seen: Observations, work: Work) -> bool:
+        """Take in what is said again of a frame; False where it is forgotten meanwhile.
+
+        It is learned from as an answer is: otherwise places that stay as they are would be missing from the lessons.
+        """
+        context, key, size, tracking = self._context, work.frame.key, work.frame.size, self._context.settings.tracker
+        used = context.tracker.correct(key.seq, seen)
+        corrected = context.tracker.entry(key.seq)
+        if used and corrected is not None:
+            before, after = (analysed_answer(each, size, tracking) for each in (entry, corrected))
+            context.gain_lessons.answered(key, before, after, seen.looked_at, whole=False)
+        return used
+
     def _survey(self, entry: Entry, work: Work) -> Survey:
         settings, model = self._context.settings, self._context.gain_lessons.model
         return survey(entry, work.gated.motion, work.frame.size, model, settings.candidates, settings.tracker)
 
     def _view(self, seen: Survey, work: Work, settle_at_s: float) -> OffloadView:
         context, settings = self._context, self._context.settings
-        outlook = context.tools.uplink.outlook(
-            context.name, context.settings.offload.tail_deviations, self._expected_bytes
-        )
         now_s = context.tools.clock.now_s()
         remaining_ms = (settle_at_s - now_s) * 1000
+        outlook = context.tools.uplink.outlook(
+            context.name, context.settings.offload.tail_deviations, self._expected_bytes, remaining_ms
+        )
         steering = context.steer.at(now_s, outlook, remaining_ms, context.levers)
         places = as_candidates(seen.places, seen.gain, settings.candidates, due_only=True)
         context.steer.offered([place.gain for place in places])
@@ -204,6 +240,7 @@ class Analysis:
             audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
             most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=settings.offload.tail_deviations),
             own_model=not context.slot.current.general,
+            mosaic_hindrance=outlook.mosaic_hindrance,
             whole_frames=context.whole_frames,
         )
 

@@ -36,6 +36,8 @@ def with_answer(pending: Pending, answer: Answer) -> Pending:
             cloud_infer_ms=reply.infer_ms,
         ),
         cloud_model=f"{reply.model}@{reply.model_version}",
+        tier=answer.tier,
+        better_to_come=answer.more,
     )
 
 

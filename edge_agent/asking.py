@@ -7,6 +7,11 @@ from edge_agent.steer import Outlook
 from pipeline.frames import Frame, FrameKey
 from pipeline.mosaic import Layout
 
+DEVICE_SHORTFALL = 0.08
+"""What the small model's answer lacks until that was measured: about as on the busy clip."""
+LEAST_SHORTFALL = 0.02
+"""On an empty scene the models agree, and that says nothing of the next person on it."""
+
 
 def question(
     context: Context,
@@ -29,7 +34,19 @@ def question(
         weight=context.settings.weight,
         trial=trial_key is not None,
         masked=masked(kind, layout.crops, frame.size, context.settings),
+        stands=_stands(context, frame.key, kind),
     )
+
+
+def _stands(context: Context, key: FrameKey, kind: str) -> float | None:
+    """The part of the best F1 that a frame's answer lacks without the larger model's, as measured on whole frames. They
+    are asked about at any cost, therefore None; and None where the small model has not looked.
+    """
+    pending = context.resolver.get(key)
+    if kind == "frame" or (pending is not None and pending.edge_model is None):
+        return None
+    agreement = context.steer.agreement.f1
+    return DEVICE_SHORTFALL if agreement is None else max(LEAST_SHORTFALL, 1.0 - agreement)
 
 
 def undisturbed(context: Context) -> Outlook | None:

@@ -19,6 +19,7 @@ from edge_agent.fusion import fuse, merge_crops
 from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
+from edge_agent.lanes import AskerSettings
 from edge_agent.lessons.stages import lesson_stages
 from edge_agent.lessons.taking import Taught, new_taking
 from edge_agent.levers import Levers
@@ -30,6 +31,7 @@ from edge_agent.releases.shadow import Shadow
 from edge_agent.releases.sights import Sights
 from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.resolve import Pending, Phase, Resolver
+from edge_agent.reuse import AnswerReuse
 from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
 from edge_agent.steer import Steer
@@ -60,7 +62,7 @@ class Camera:
         self.rollout = new_rollout(self.slot, settings, tools, patient=not source.live)
         self.taking = new_taking(settings, tools.lessons_dir, tools.sure_score, stills=source.stills)
         self._begin(tools)
-        tools.uplink.register(settings.name, self, weight=settings.weight, patient=not source.live)
+        tools.uplink.register(settings.name, self, AskerSettings.of(settings, patient=not source.live))
 
     def _begin(self, tools: Tools) -> None:
         settings, source = self.settings, self.source
@@ -82,6 +84,7 @@ class Camera:
             arms=CropArms(settings),
             sights=Sights(self.rollout, tools.pools.model, settings, tools.clock),
             taking=self.taking,
+            reuse=AnswerReuse(settings.reuse) if settings.reuse.enabled and not source.stills else None,
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)
@@ -185,10 +188,16 @@ class Camera:
         likely_ms = None if context.patient else p95_ms
         until = wait(context.tools.clock.now_s(), question.settle_at_s, likely_ms, context.settings.wait)
         pending = context.resolver.get(question.key)
-        if pending is not None and pending.phase is Phase.SETTLED:
-            context.resolver.update(question.key, bytes_up=size_bytes)  # asked for the tracks alone
-        elif context.resolver.update(question.key, phase=Phase.ASKED, bytes_up=size_bytes, wait=until):
-            context.changed.set()
+        if pending is None:
+            return
+        bytes_up = pending.bytes_up + size_bytes
+        if pending.phase is Phase.SETTLED:
+            context.resolver.update(question.key, bytes_up=bytes_up)  # asked for the tracks alone, or for better ones
+            return
+        if pending.wait is not None and pending.wait.until_s > until.until_s:
+            until = pending.wait  # another target was asked before, and may take longer
+        context.resolver.update(question.key, phase=Phase.ASKED, bytes_up=bytes_up, wait=until)
+        context.changed.set()
 
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
@@ -205,7 +214,9 @@ class Camera:
             return
         self._correct(answer, pending)
         known = with_answer(pending, answer)
-        context.resolver.update(key, timings=known.timings, cloud_model=known.cloud_model)
+        context.resolver.update(
+            key, timings=known.timings, cloud_model=known.cloud_model, tier=known.tier, better_to_come=answer.more
+        )
         context.settle(key, known.origin, pending.reason)
 
     def _tried(self, answer: Answer) -> None:
@@ -246,7 +257,7 @@ class Camera:
         if question.key.epoch != context.tools.epoch:
             return False  # asked before a fault: its number is now another frame's
         entry = context.tracker.entry(question.key.seq)
-        if entry is None or len(entry.seen.looked_at):
+        if entry is None or (len(entry.seen.looked_at) and not answer.better):
             return False  # forgotten, or corrected before
         size = Size(question.frame_width, question.frame_height)
         looked_at, cloud = regions_xyxy(Layout(size, question.crops)), self._seen(answer)
@@ -255,6 +266,9 @@ class Camera:
             context.steer.compared(before, self._sure(cloud))
             context.try_arm(context.arms.seen_whole(question.key, self._sure(cloud)))
         seen = fuse(entry.seen.detections, cloud, looked_at, context.tools.sure_score)
+        if context.reuse is not None:
+            model = f"{answer.reply.model}@{answer.reply.model_version}"
+            context.reuse.answered(question.key, seen, model, context.tools.clock.now_s())
         used = context.tracker.correct(question.key.seq, seen)
         corrected = context.tracker.entry(question.key.seq)
         if corrected is not None:

@@ -19,6 +19,7 @@ from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.sights import Sights
 from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.resolve import Phase, Resolver
+from edge_agent.reuse import AnswerReuse
 from edge_agent.revisions import RecentResults
 from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
@@ -113,6 +114,8 @@ class Context:
     sights: Sights
     taking: Taking | None = None
     """What it takes in to learn from; None where it does not learn."""
+    reuse: AnswerReuse | None = None
+    """What may be said again where nothing looks different; None where that is off."""
     levers: Levers = field(default_factory=Levers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -135,8 +138,12 @@ class Context:
 
     @property
     def whole_frames(self) -> bool:
-        """Whether there is a tier to which its whole frames may go."""
-        return self.settings.privacy.whole_frames
+        """Whether its whole frames may go to a tier; where that is not so of each, to one of which a worker is there."""
+        privacy = self.settings.privacy
+        if not privacy.masks:
+            return privacy.whole_frames
+        may, now_s = privacy.beyond_device - privacy.masked_only, self.tools.clock.now_s()
+        return any(known.state.tier in may and not known.fault(now_s) for known in self.tools.uplink.workers.all())
 
     @property
     def remark(self) -> str:

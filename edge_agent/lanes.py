@@ -1,12 +1,16 @@
-"""What the uplink keeps of each camera, and of each request under way."""
+"""What is kept of each camera that asks, of its part of the way to a target, and of each request under way."""
 
 import asyncio
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from edge_agent.questions import AnswerListener, Question
+from edge_agent.settings import CameraSettings
 from pipeline.metrics.windows import Rate
 from pipeline.policies.breaker import HoldBack
+from pipeline.policies.fallback import WaitSettings
+from pipeline.policies.tier_offers import Privacy
 from pipeline.policies.window import Departure
 from pipeline.wire.messages import Refusal
 
@@ -28,10 +32,15 @@ class Flight:
     missed: bool = False
     cut_off: bool = False
     """Under way when the circuit opened: how long its answer takes says nothing of the way afterwards."""
+    overdue_s: float = math.inf
+    """When its answer will be overdue; infinite once that has been noticed, and where nobody minds."""
+    surplus: bool = False
+    """Another target's answer has made it superfluous."""
 
     def due_s(self, late_s: float) -> float:
-        """When it will be missed, or, if it is, so late that it is forgotten."""
-        return self.question.settle_at_s + (late_s if self.missed else 0.0)
+        """When it will be overdue or missed, or, if it is missed, so late that it is forgotten."""
+        settle_at_s = self.question.settle_at_s
+        return settle_at_s + late_s if self.missed else min(settle_at_s, self.overdue_s)
 
 
 def unanswered(flights: Iterable[Flight]) -> tuple[int, ...]:
@@ -45,16 +54,45 @@ def silent(flights: Iterable[Flight]) -> bool:
     return bool(out) and all(out)
 
 
+@dataclass(frozen=True, slots=True)
+class AskerSettings:
+    """What a camera wants of those that it asks. ``weight`` is its share of the budget, beside the others'.
+
+    A ``patient`` camera's questions wait for their turn, for bytes and for a busy worker, and it with them.
+    ``deadline_ms`` is what a frame has in all, ``wait`` how long its answer is waited for.
+    """
+
+    weight: float = 1.0
+    patient: bool = False
+    privacy: Privacy = field(default_factory=Privacy)
+    deadline_ms: float = 200.0
+    wait: WaitSettings = field(default_factory=WaitSettings)
+
+    @classmethod
+    def of(cls, camera: CameraSettings, *, patient: bool) -> "AskerSettings":
+        """Those of a configured camera."""
+        deadline_ms = camera.patience_ms if patient else camera.deadline_ms
+        return cls(camera.weight, patient, camera.privacy, deadline_ms, camera.wait)
+
+
 @dataclass(slots=True)
-class Lane:
-    """One camera's part of the uplink. ``landed`` is set when a request of it is under way no more."""
+class Asker:
+    """A camera as the uplink knows it. ``stands`` is what its last mosaic lacked without an answer."""
 
     listener: AnswerListener
+    settings: AskerSettings
+    rate: Rate = field(default_factory=lambda: Rate(10.0))
+    stands: float | None = None
+
+
+@dataclass(slots=True)
+class Lane:
+    """One camera's part of the way to a target. ``landed`` is set when a request of it is under way no more."""
+
     patient: bool
     in_flight: int = 0
     hold: HoldBack = field(default_factory=HoldBack)
     landed: asyncio.Event = field(default_factory=asyncio.Event)
-    rate: Rate = field(default_factory=lambda: Rate(10.0))
 
     def held(self, now_s: float) -> str:
         """Why the camera does not ask now: the worker is too busy for it. Empty where it may."""

@@ -9,11 +9,9 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edge_agent.settings import UplinkSettings
 from pipeline.policies.breaker import Breaker, Circuit
 from pipeline.timing import Clock
 from pipeline.transport.base import Outgoing, PublishStatus, Transport
-from pipeline.wire import topics
 from pipeline.wire.codec import BadPayload, decode_reply, encode_echo
 from pipeline.wire.messages import Echo, Refusal
 
@@ -39,24 +37,24 @@ class Probe:
 
 
 class ProbedCircuit:
-    """The breaker of an uplink. ``changed`` is called when it opens or closes, and when the session is connected.
+    """The breaker of a target. ``changed`` is called when it opens or closes, and when the session is connected.
 
     Probes go the way of the requests, behind whatever waits there: one that comes back shows that the pictures before
     it have left the link too. Whoever runs the uplink calls ``probe`` at ``probe_at_s``, with the moment at which the
-    way was used last (None: never), by which a way that is not used is probed every ``REFRESH_EVERY_S``.
+    way was used last (None: never), by which a way that is not used is probed every ``refresh_every_s``.
     """
 
     def __init__(
-        self, agent: str, settings: UplinkSettings, bulk: Transport, clock: Clock, changed: Callable[[], None]
+        self, topic: str, reply_topic: str, breaker: Breaker, bulk: Transport, clock: Clock, changed: Callable[[], None]
     ) -> None:
-        self._topic, self._reply_topic = topics.request(settings.tier, settings.model), topics.reply(agent)
+        self._topic, self._reply_topic = topic, reply_topic
         self._bulk, self._clock, self._changed = bulk, clock, changed
-        self._breaker = Breaker(settings.misses_to_open, settings.probe_every_s)
+        self._breaker = breaker
+        self.refresh_every_s = REFRESH_EVERY_S
         self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
         self._under_way: dict[bytes, Probe] = {}
         self._counted_from_s = self._tried_at_s = -math.inf
         self.sent = 0
-        bulk.on_connect(self._connected)
 
     @property
     def circuit(self) -> Circuit:
@@ -88,7 +86,8 @@ class ProbedCircuit:
         self._counted_from_s = self._clock.now_s()
         self._breaker = self._breaker.probe_now(self._clock.now_s())
 
-    async def _connected(self) -> None:
+    def connected(self) -> None:
+        """The session is connected: what was sent before it may have been lost."""
         self.look_again()
         self._changed()
 
@@ -103,7 +102,7 @@ class ProbedCircuit:
             return math.inf
         self._forget_old()
         if self._breaker.closed:
-            return math.inf if used_at_s is None else max(used_at_s, self._tried_at_s) + REFRESH_EVERY_S
+            return math.inf if used_at_s is None else max(used_at_s, self._tried_at_s) + self.refresh_every_s
         sent_s = [probe.sent_at_s for probe in self._under_way.values() if not probe.idle]
         counted_s = [at_s for at_s in sent_s if at_s >= self._counted_from_s]
         next_s = self._breaker.next_probe_s(len(counted_s))

@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from edge_agent.settings import UplinkSettings
 from pipeline.frames import FrameKey
+from pipeline.policies.tier_cost import Tier
 from pipeline.transport.base import Outgoing
 from pipeline.wire import topics
 from pipeline.wire.codec import encode_request
@@ -17,11 +17,23 @@ NO_WAY = frozenset({"broker_down", "no_worker", "circuit_open"})
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests can be sent, and for which model: the workers of a tier, or of those of them at one location."""
+
+    name: str
+    tier: Tier
+    location: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """A request to be sent. ``settle_at_s`` is when the answer must be here, on the agent's own clock.
 
     A ``trial`` is about a frame that has its answer; it is there to be learned from. ``masked``: the picture shows
-    nothing that the camera's masks hide, and nothing but crops.
+    nothing that the camera's masks hide, and nothing but crops. ``stands`` is the shortfall of the answer that there is
+    already, the part of the best F1 that it lacks (None: there is none, or what it is worth is being found out).
+    ``stage`` is 2 where another target is asked for a quick answer before this one's.
     """
 
     key: FrameKey
@@ -34,25 +46,35 @@ class Question:
     weight: float
     trial: bool = False
     masked: bool = False
+    stands: float | None = None
+    stage: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A worker's answer and what the round trip cost. ``network_ms`` is the round trip less the worker's own time."""
+    """A worker's answer and what the round trip cost. ``network_ms`` is the round trip less the worker's own time,
+    ``tier`` the worker's. ``better``: it is to take the place of a quicker one that may have come before it; ``more``:
+    such a one may follow.
+    """
 
     question: Question
     reply: Reply
     round_trip_ms: float
     network_ms: float
+    tier: Tier = Tier.CLOUD
+    better: bool = False
+    more: bool = False
 
 
 class AnswerListener(Protocol):
-    """A camera that asks. Called on the event loop, at most once for each question: a question whose time runs out is
-    settled by the camera's own clock, and its answer may still come late.
+    """A camera that asks. Called on the event loop; each question has one answer, which a better one may follow, or
+    none: a question whose time runs out is settled by the camera's own clock, and its answer may still come late.
     """
 
     def sent(self, question: Question, size_bytes: int, p95_ms: float | None) -> None:
-        """The question is on its way; ``size_bytes`` is the whole payload, an answer is likely within ``p95_ms``."""
+        """The question is on its way; ``size_bytes`` is the whole payload, an answer is likely within ``p95_ms``. Once
+        more for each further target that is asked it.
+        """
         ...
 
     def answered(self, answer: Answer) -> None: ...
@@ -78,7 +100,7 @@ def fits(reply: Reply, question: Question, agent: str) -> bool:
 
 
 def request_message(
-    question: Question, agent: str, settings: UplinkSettings, correlation: bytes, budget_ms: float
+    question: Question, agent: str, target: Target, min_score: float, correlation: bytes, budget_ms: float
 ) -> Outgoing:
     """The request as it goes out; it expires with its budget, and its trace follows from the frame's key."""
     key = question.key
@@ -93,12 +115,12 @@ def request_message(
         frame_width=question.frame_width,
         frame_height=question.frame_height,
         crops=list(question.crops),
-        model=settings.model,
-        min_score=settings.asked_score,
+        model=target.model,
+        min_score=min_score,
     )
     trace = hashlib.blake2b(f"{agent}/{key.camera}/{key.epoch}/{key.seq}".encode(), digest_size=24).hexdigest()
     return Outgoing(
-        topic=topics.request(settings.tier, settings.model),
+        topic=topics.request(target.name, target.model),
         payload=encode_request(request, question.jpeg),
         response_topic=topics.reply(agent),
         correlation=correlation,

@@ -63,6 +63,8 @@ class Pending:
     cloud_model: str | None = None
     tier: Tier = Tier.DEVICE
     """Whose answer it is."""
+    better_to_come: bool = False
+    """Another target has been asked for a better answer than the one that is there."""
 
 
 @dataclass(frozen=True, slots=True)

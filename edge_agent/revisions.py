@@ -69,5 +69,7 @@ class RecentResults:
 
 
 def open_to_revision(pending: Pending) -> bool:
-    """Whether a late answer may still come: the question is out or will be, perhaps once the way opens again."""
-    return pending.reason in _UNANSWERED or pending.reason in NO_WAY
+    """Whether a late answer may still come: the question is out or will be, perhaps once the way opens again; or a
+    better one than the answer that is there.
+    """
+    return pending.better_to_come or pending.reason in _UNANSWERED or pending.reason in NO_WAY

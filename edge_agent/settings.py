@@ -10,14 +10,18 @@ from edge_agent.lessons.settings import LessonSettings
 from edge_agent.releases.judging import JudgingSettings
 from edge_agent.releases.settings import ReleaseSettings
 from edge_agent.tracking.tracks import TrackerSettings
+from pipeline.errors import ConfigError
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.budgets import BudgetSettings
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.gain import PRIOR, GainModel
+from pipeline.policies.near_duplicate import NearDuplicateSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
+from pipeline.policies.tier_cost import PRESETS, Tier, Weights
 from pipeline.policies.tier_offers import Privacy
+from pipeline.policies.tiers import TIER_KINDS
 
 Mode = Literal["adaptive", "edge_only", "cloud_only"]
 Polygon = tuple[tuple[float, float], ...]
@@ -76,19 +80,30 @@ class CameraSettings:
     gain: GainModel = PRIOR
     lessons: LessonSettings = field(default_factory=LessonSettings)
     privacy: Privacy = field(default_factory=Privacy)
+    reuse: NearDuplicateSettings = field(default_factory=NearDuplicateSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class UplinkSettings:
-    """The way to the cloud. ``uplink_kbps`` None is no limit; ``in_flight`` requests per camera at most.
+    """The way to the workers. ``uplink_kbps`` None is no limit; ``in_flight`` requests per camera and target at most.
+
+    Workers of ``tiers`` are asked for ``model``, those on site for ``edge_model`` where one is named. Where they are
+    of more than one target, ``choice`` and ``weights`` say who is asked, and ``two_stage`` whether a quick answer and a
+    better one after it may both be asked for. ``edge_shortfall`` is the part of the F1 of ``model`` that the answers of
+    ``edge_model`` lack. Raises ConfigError.
 
     ``min_score`` is what the larger model must reach for a detection; from ``support_score`` on it supports one of the
     small model's, so that their mean counts. ``late_s`` is how long a late answer is still of use. No more than
     ``bandwidth_share`` of what the link is estimated to carry is used (0: no such limit).
     """
 
-    tier: str = "cloud"
+    tiers: frozenset[Tier] = frozenset({Tier.EDGE, Tier.CLOUD})
     model: str = "nanodet-g"
+    edge_model: str | None = None
+    choice: str = "weighted"
+    weights: Weights = PRESETS["balanced"]
+    two_stage: bool = True
+    edge_shortfall: float = 0.02
     uplink_kbps: float | None = None
     burst_s: float = 2.0
     in_flight: int = 2
@@ -98,6 +113,17 @@ class UplinkSettings:
     misses_to_open: int = 3
     probe_every_s: float = 1.0
     bandwidth_share: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not self.tiers or Tier.DEVICE in self.tiers:
+            named = ", ".join(sorted(self.tiers)) or "empty"
+            raise ConfigError(f"uplink: tiers is {named}; name edge, cloud or both, the agent itself is the device")
+        if self.choice not in TIER_KINDS:
+            raise ConfigError(f"uplink: choice is {self.choice!r}; choose one of {', '.join(TIER_KINDS)}")
+
+    def model_of(self, tier: Tier) -> str:
+        """The model that workers of a tier are asked for."""
+        return self.edge_model if tier is Tier.EDGE and self.edge_model is not None else self.model
 
     @property
     def asked_score(self) -> float:

@@ -79,12 +79,12 @@ class AgentStatusSource:
         )
 
     def _paths(self, now_s: float) -> list[PathStatus]:
-        path = path_status(self._agent.settings.uplink.tier, self._agent.uplink.path, now_s)
+        path = path_status(self._agent.uplink.main.target.name, self._agent.uplink.main.path, now_s)
         return [] if path is None else [path]
 
     def _flows(self, now_s: float) -> Iterator[tuple[str, QueueFlow | None]]:
         yield from ((camera.work.name, camera.work.flow()) for camera in self._agent.cameras)
-        yield "uplink", self._agent.uplink.waiting.flow(now_s)
+        yield "uplink", self._agent.uplink.main.waiting.flow(now_s)
 
     def _models(self) -> dict[str, str]:
         usual, light = self._agent.detector, self._agent.light
@@ -93,7 +93,7 @@ class AgentStatusSource:
 
     def _cloud(self) -> str:
         asks = any(camera.settings.mode != "edge_only" for camera in self._agent.cameras)
-        return self._agent.uplink.circuit.value if asks else "off"
+        return self._agent.uplink.main.circuit.circuit.value if asks else "off"
 
     def _unready(self) -> str:
         if not self._agent.links.control.state.connected:

@@ -34,12 +34,23 @@ class Outlook:
     bucket_s: float
     due_bytes_s: float | None = None
     """What flows into that bucket while all are in use (None: no limit)."""
+    mosaic_hindrance: str = ""
+    """Why crops are not worth asking about at what that costs, empty where they are."""
 
 
-def round_trip(kind: str, size_bytes: int, ahead_bytes: float, round_trip_ms: float, reply: Reply) -> RoundTrip:
-    """A request's round trip, taken apart by what the worker says of itself."""
+def learned(
+    path: PathEstimate, sent: tuple[str, int, float], round_trip_ms: float, reply: Reply, now_s: float
+) -> PathEstimate:
+    """The path after an answer to a request ``sent``: its kind, its bytes, and those that were ahead of it.
+
+    The round trip is taken apart by what the worker says of itself. One that did not run the model for it says nothing
+    of what runs take.
+    """
+    kind, size_bytes, ahead_bytes = sent
+    if reply.source != "run":
+        return path.probed(size_bytes, ahead_bytes, max(0.0, round_trip_ms - reply.total_ms), now_s)
     cloud_ms = max(0.0, reply.total_ms - reply.queue_ms)
-    return RoundTrip(kind, size_bytes, ahead_bytes, round_trip_ms, reply.queue_ms, cloud_ms)
+    return path.answered(RoundTrip(kind, size_bytes, ahead_bytes, round_trip_ms, reply.queue_ms, cloud_ms), now_s)
 
 
 def paced(

@@ -1,6 +1,5 @@
-"""What the uplink tells of the targets it asks, and of what a camera has sent where."""
+"""What the uplink tells of the targets it asks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.policies.tier_cost import Tier
@@ -28,15 +27,3 @@ class TargetFigures:
     refused: int
     moved: int
     bytes_up: int
-
-
-@dataclass(frozen=True, slots=True)
-class SentBytes:
-    """What a camera has sent since the start, by tier, in bytes of pictures and headers."""
-
-    by_tier: Mapping[Tier, int]
-
-    @property
-    def leaving_bytes(self) -> int:
-        """What has left the site."""
-        return self.by_tier.get(Tier.CLOUD, 0)

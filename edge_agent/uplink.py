@@ -1,300 +1,290 @@
-"""The way to the cloud: requests out, answers in, never more than a bounded number under way.
+"""The way to the workers: each question is asked of a target that can answer it in time, at the least cost.
 
-Requests go out on their own session, so that a picture never stands before a result. Per camera at most a set number
-is in flight, and in all no more than the way delivers soon; one more of each camera waits, and a newer one takes its
-place. What the way costs is measured, and a circuit breaker keeps requests from a way that is down and probes it.
+Requests go out on their own session, so that a picture never stands before a result. A target (``target_link``) is
+the workers of a tier, or of those of them at one location. Where only one is known it is asked; of several one is
+chosen for each question (``tier_choice``), and what one of them owes moves to another when it fails. Whoever may still
+answer is written down (``request_book``), so that a question ends once.
 """
 
 import asyncio
 import contextlib
-import itertools
 import math
-import secrets
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
-from edge_agent.lanes import BUSY, NO_ROUTE, Flight, Lane, silent, unanswered
-from edge_agent.probes import ProbedCircuit
-from edge_agent.questions import Answer, AnswerListener, Question, fits, request_message
+from edge_agent.lanes import Asker, AskerSettings, Flight
+from edge_agent.questions import Answer, AnswerListener, Question
+from edge_agent.request_book import RequestBook
 from edge_agent.settings import UplinkSettings
-from edge_agent.steer import Outlook, paced, round_trip
-from edge_agent.waiting import WaitingRoom, Way
-from edge_agent.workers import WorkerDirectory
-from pipeline.policies.breaker import Circuit
-from pipeline.policies.path import PathEstimate
+from edge_agent.steer import Outlook, paced
+from edge_agent.target_figures import TargetFigures
+from edge_agent.target_link import TargetLink
+from edge_agent.targets import Targets
+from edge_agent.tier_choice import TierChoice, Wish
+from pipeline.policies.fallback import Bound, wait
+from pipeline.policies.open_requests import Left, RequestCounts, Word
+from pipeline.policies.tiers import Plan
 from pipeline.policies.tokens import SharedBudget
-from pipeline.policies.window import SendWindow
 from pipeline.timing import Clock
-from pipeline.transport.base import Message, PublishStatus, Transport
+from pipeline.transport.base import Message, Transport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_reply, decode_worker_state
+from pipeline.wire.codec import BadPayload, decode_worker_state
 from pipeline.wire.messages import Refusal
+
+_LEAD_S = 0.005
+"""So much before a frame would be settled without its answer, another target is asked."""
 
 
 class Uplink:
     """See the module. ``bulk`` carries requests, ``control`` brings replies and announcements."""
 
     def __init__(self, agent: str, settings: UplinkSettings, bulk: Transport, control: Transport, clock: Clock) -> None:
-        self._agent, self._settings, self._bulk, self._clock = agent, settings, bulk, clock
-        self._lanes: dict[str, Lane] = {}
+        self._settings, self._clock = settings, clock
+        self._askers: dict[str, Asker] = {}
         self._weights: dict[str, float] = {}
-        self._flights: dict[bytes, Flight] = {}
-        self._session, self._numbers = secrets.token_bytes(4), itertools.count(1)
-        # Raises ConfigError on a bad name now, not at the first request.
-        self._circuit = ProbedCircuit(agent, settings, bulk, clock, self._circuit_changed)
-        self._budget = self._full_budget()
-        self.path = PathEstimate.holding(settings.probe_every_s)
-        self.window = SendWindow()
-        self._kick = asyncio.Event()
-        self.waiting = WaitingRoom()
-        self.workers = WorkerDirectory()
         self.counters: Counter[str] = Counter()
+        self.kick = asyncio.Event()
+        # Raises ConfigError on a bad name now, not at the first request.
+        self._targets = Targets(agent, settings, bulk, clock, self)
+        self.workers = self._targets.workers
+        self._choice = TierChoice(settings, self._targets)
+        self._book = RequestBook()
+        self._moved: list[tuple[str, Question]] = []
+        self._budget = self._full_budget()
         control.subscribe(topics.reply(agent), self._on_reply)
         control.subscribe(topics.ANY_WORKER, self._on_worker, qos=1)
+        bulk.on_connect(self._connected)
 
-    def register(self, camera: str, listener: AnswerListener, *, weight: float = 1.0, patient: bool = False) -> None:
-        """Open a camera's lane; once, before anybody asks. ``weight`` is its share of the budget, beside the others'.
-
-        A ``patient`` camera's questions wait for their turn, for bytes and for a busy worker, and it with them.
-        """
-        self._lanes[camera], self._weights[camera] = Lane(listener, patient), weight
+    def register(self, camera: str, listener: AnswerListener, settings: AskerSettings | None = None) -> None:
+        """Let a camera ask; once, before it does."""
+        asker = Asker(listener, settings or AskerSettings())
+        self._askers[camera], self._weights[camera] = asker, asker.settings.weight
+        self._targets.register(camera, asker.settings)
         self._budget = self._full_budget()
 
     def _full_budget(self) -> SharedBudget:
         settings = self._settings
         return SharedBudget.full(settings.uplink_kbps, settings.burst_s, self._weights, self._clock.now_s())
 
-    @property
-    def circuit(self) -> Circuit:
-        return self._circuit.circuit
+    # What others look at.
 
-    def _circuit_changed(self) -> None:
-        """What is under way when it opens is cut off; when it closes, no camera need wait for its next frame."""
-        for flight in self._flights.values() if not self._circuit.closed else ():
-            flight.cut_off = True
-        for lane in self._lanes.values() if self._circuit.closed else ():
-            lane.listener.reopened()
-        self._kick.set()
+    @property
+    def main(self) -> TargetLink:
+        """The link to the target that was asked last, or that will be asked first."""
+        return self._targets.main.link
+
+    def served(self) -> bool:
+        """Whether something can be sent to some target."""
+        now_s = self._clock.now_s()
+        return any(not self._targets.hindrance(watch, now_s) for watch in self._targets.all())
 
     def bytes_per_s(self, camera: str) -> float:
         """What the camera has sent up lately."""
-        return self._lanes[camera].rate.bytes_per_s(self._clock.now_s())
+        return self._askers[camera].rate.bytes_per_s(self._clock.now_s())
 
-    def outlook(self, camera: str, deviations: float, expected_bytes: Mapping[str, float] | None = None) -> Outlook:
-        """What a camera may expect now; a predicted round trip is the mean plus ``deviations`` deviations, for a
-        request of the ``expected_bytes`` of its kind, or of the usual ones.
+    def target_figures(self) -> list[TargetFigures]:
+        """The known targets, as they stand."""
+        return list(self._targets.figures())
+
+    def requests(self) -> RequestCounts:
+        """The account of all questions asked."""
+        return self._book.counts()
+
+    def plan(self, camera: str, kind: str = "mosaic") -> Plan:
+        """Whom a camera's questions of a kind are asked of at present, where there is a choice."""
+        return self._choice.held(camera, kind)
+
+    # What a camera may expect.
+
+    def outlook(
+        self,
+        camera: str,
+        deviations: float,
+        expected_bytes: Mapping[str, float] | None = None,
+        remaining_ms: float | None = None,
+    ) -> Outlook:
+        """What a camera may expect now, of the target that would be asked with ``remaining_ms`` left (None: all); a
+        predicted round trip is the mean plus ``deviations`` deviations, for a request of the ``expected_bytes`` of its
+        kind, or of the usual ones.
         """
-        now_s, lane = self._clock.now_s(), self._lanes[camera]
-        if not lane.patient:
-            self._budget = paced(self._budget, self.path, self._settings, self._weights, now_s)
-        reason = self._obstacle(now_s)
-        if not reason and not lane.patient:
-            reason = lane.held(now_s)
-        tails = self.path.tails_ms(expected_bytes or {}, now_s, deviations)
-        tokens_bytes, fill = self._budget.available_bytes(camera), self._budget.fill(camera)
-        if lane.patient:  # it waits for bytes
+        now_s, asker, sizes = self._clock.now_s(), self._askers[camera], expected_bytes or {}
+        patient = asker.settings.patient
+        if not patient:
+            billed = max(self._targets.all(), key=lambda watch: watch.transfer_cost)
+            self._budget = paced(self._budget, billed.link.path, self._settings, self._weights, now_s)
+        size_bytes = sizes.get("mosaic", self.main.path.usual_bytes)
+        left_ms = asker.settings.deadline_ms if remaining_ms is None else remaining_ms
+        wish = Wish(camera, "mosaic", size_bytes, left_ms, self._tokens_bytes(camera), asker.stands)
+        likely = self._choice.likely(wish, asker.settings, now_s)
+        link, cost, reason = likely.watch.link, likely.watch.transfer_cost, likely.reason
+        if not reason and not patient:
+            reason = link.lanes[camera].held(now_s)
+        tokens_bytes, fill = wish.tokens_bytes, self._budget.fill(camera)
+        if patient or not cost:  # it waits for bytes, or they are free
             tokens_bytes = fill = None
-        due_bytes_s = self._budget.due_bytes_s(camera)
-        return Outlook(not reason, reason, tails, tokens_bytes, self.path, fill, self._settings.burst_s, due_bytes_s)
+        return Outlook(
+            reachable=not reason,
+            reason=reason,
+            round_trip_ms=link.path.tails_ms(sizes, now_s, deviations),
+            tokens_bytes=tokens_bytes and tokens_bytes / cost,
+            path=link.path,
+            fill=fill,
+            bucket_s=self._settings.burst_s,
+            due_bytes_s=self._budget.due_bytes_s(camera),
+            mosaic_hindrance=likely.mosaic_hindrance,
+        )
 
-    def _obstacle(self, now_s: float) -> str:
-        if not self._bulk.state.connected:
-            return "broker_down"
-        if not self.workers.serving(self._settings.tier, self._settings.model, now_s):
-            return "no_worker"
-        return "" if self._circuit.closed else "circuit_open"
+    def _tokens_bytes(self, camera: str) -> float | None:
+        return None if self._askers[camera].settings.patient else self._budget.available_bytes(camera)
+
+    # What becomes of a question.
 
     async def ask(self, question: Question) -> None:
-        """Send a question, or let it wait for its turn. The listener hears of the outcome."""
-        lane = self._lanes[question.key.camera]
-        hindrance = await self._turn(lane, question) if lane.patient else lane.held(self._clock.now_s())
-        if hindrance:
-            self._give_up(question, hindrance, shed=True)
-        elif lane.patient:
-            await self._send(question)
-        else:
-            self._drop_late()
-            self._displace(self.waiting.put(question, self._clock.now_s()), "displaced")
-            # Only its own question is sent by a camera, so that nothing of another one can stop it.
-            if self.waiting.first(self._way(), self._may_send) is question:
-                await self._send_next(question)
-            elif self.waiting:
-                self._kick.set()
-                if silent(self._flights.values()):
-                    self._circuit.missed()
-
-    def _displace(self, question: Question | None, reason: str) -> None:
-        if question is not None:
-            self._give_up(question, reason, shed=True)
-
-    async def _turn(self, lane: Lane, question: Question) -> str:
-        """Wait until a patient question may go; why it may not within half of its time, which others wait for too."""
-        last_s = (self._clock.now_s() + question.settle_at_s) / 2
-        while True:
-            while lane.in_flight >= self._settings.in_flight:
-                lane.landed.clear()
-                await lane.landed.wait()
-            now_s = self._clock.now_s()
-            self._budget = self._budget.at(now_s)
-            held_s = max(0.0, lane.hold.until_s - now_s)
-            wait_s = max(held_s, self._budget.wait_s(question.key.camera, len(question.jpeg)))
-            if wait_s <= 0:
-                return ""
-            if now_s + wait_s > last_s:
-                return "busy" if held_s == wait_s else "budget"
-            await asyncio.sleep(max(0.01, wait_s))
-
-    async def _send(self, question: Question) -> None:
-        lane, now_s = self._lanes[question.key.camera], self._clock.now_s()
-        budget_ms = (question.settle_at_s - now_s) * 1000
-        if not self._circuit.closed or budget_ms <= 1.0:
-            late = self._circuit.closed
-            self._give_up(question, "too_late_to_send" if late else "circuit_open", shed=late)
+        """Ask a question, or let it wait for its turn. The listener hears of the outcome."""
+        now_s, camera = self._clock.now_s(), question.key.camera
+        asker = self._askers[camera]
+        if question.kind == "mosaic" and not question.trial:
+            asker.stands = question.stands
+        self._book.expire(now_s)
+        if not self._book.open(question):
+            self._tell_none(question, "busy", shed=True)
             return
-        correlation = self._session + next(self._numbers).to_bytes(8, "big")
-        message = request_message(question, self._agent, self._settings, correlation, budget_ms)
-        size_bytes = len(message.payload)
-        departure = self.window.departs(size_bytes, sum(self._way().unanswered), now_s)
-        self._flights[correlation] = Flight(question, now_s, size_bytes, self.path.ahead_bytes(now_s), departure)
-        lane.in_flight += 1
-        status = await self._bulk.publish(message)
-        if status is not PublishStatus.SENT:
-            self._not_sent(correlation, status)
+        wish = Wish.of(question, self._tokens_bytes(camera), now_s)
+        plan, hindrance = self._choice.plan(wish, asker.settings, now_s)
+        if not plan:
+            self._book.fall_back(question.key)
+            self._tell_none(question, hindrance, shed=True)
             return
-        p95_ms = self.path.p95_ms(now_s, size_bytes, question.kind)
-        self.path = self.path.sent(size_bytes, now_s)
-        self._budget = self._budget.at(now_s).take(question.key.camera, size_bytes)
-        self.waiting.sent(question.key.camera, size_bytes, self._way(), now_s)
-        lane.rate.add(now_s, size_bytes)
-        lane.listener.sent(question, size_bytes, p95_ms)
-        self.counters["sent"] += 1
-        self._kick.set()
+        self._targets.latest = plan[0]
+        stages = [(target, replace(question, stage=stage)) for stage, target in enumerate(plan, 1)]
+        for target, asked in stages:
+            self._book.owes(asked, target)
+        for target, asked in stages:
+            await self._targets[target].link.ask(asked)
 
-    def _not_sent(self, correlation: bytes, status: PublishStatus) -> None:
-        flight = self._flights.pop(correlation, None)
-        if flight is None:
-            return  # publishing took so long that the question has expired meanwhile
-        self._land(flight)
-        if status is PublishStatus.BACKLOG:
-            self._circuit.backed_up()
-        elif status is PublishStatus.NOT_CONNECTED and not flight.missed:
-            self._circuit.missed()
-        self._give_up(flight.question, status.value, shed=status is PublishStatus.BACKLOG)
-
-    def _give_up(self, question: Question, reason: str, *, shed: bool) -> None:
+    def _tell_none(self, question: Question, reason: str, *, shed: bool) -> None:
         self.counters[reason] += 1
-        self._lanes[question.key.camera].listener.not_answered(question.key, reason, shed=shed)
+        self._askers[question.key.camera].listener.not_answered(question.key, reason, shed=shed)
+
+    def bytes_wait_s(self, target: str, camera: str, size_bytes: int) -> float:
+        self._budget = self._budget.at(self._clock.now_s())
+        return self._budget.wait_s(camera, size_bytes * self._targets[target].transfer_cost)
+
+    def sent(self, target: str, flight: Flight, p95_ms: float | None) -> None:
+        now_s, question, watch = self._clock.now_s(), flight.question, self._targets[target]
+        asker = self._askers[question.key.camera]
+        billed_bytes = flight.size_bytes * watch.transfer_cost
+        self._budget = self._budget.at(now_s).take(question.key.camera, billed_bytes)
+        watch.sent(now_s)
+        asker.rate.add(now_s, flight.size_bytes)
+        until = wait(now_s, question.settle_at_s, p95_ms, asker.settings.wait)
+        if until.bound is Bound.OVERDUE and not asker.settings.patient and not question.trial:
+            flight.overdue_s = until.until_s - _LEAD_S
+        asker.listener.sent(question, flight.size_bytes, p95_ms)
+        self.counters["sent"] += 1
+
+    def answered(self, target: str, flight: Flight, answer: Answer) -> None:
+        question, watch, now_s = flight.question, self._targets[target], self._clock.now_s()
+        watch.answered()
+        if flight.surplus:
+            self.counters["surplus"] += 1
+            return
+        word = self._book.answered(question.key, target, watch.shortfall, now_s)
+        for other in self._targets.all():
+            other.link.supersede(question)
+        self.counters["late" if flight.missed else "answered"] += 1
+        told = replace(answer, better=question.stage > 1, more=word is Word.FIRST)
+        self._askers[question.key.camera].listener.answered(told)
+
+    def refused(self, target: str, refusal: Refusal) -> None:
+        self.counters[f"refused_{refusal.value}"] += 1
+        self._targets[target].refused(refusal, self._clock.now_s())
+
+    def gave_up(self, target: str, question: Question, reason: str, *, shed: bool) -> None:
+        # A newer question took the place of a displaced one: nobody is asked about it any more.
+        if reason != "displaced":
+            self._elsewhere(target, question, reason)
+        left = self._book.withdrawn(question.key, target)
+        if left is Left.NOBODY or (left is None and not self._targets.several):
+            self._askers[question.key.camera].listener.not_answered(question.key, reason, shed=shed)
+
+    def overdue(self, target: str, flight: Flight) -> None:
+        self._targets[target].overdue(self._clock.now_s())
+        self._elsewhere(target, flight.question, "overdue")
+
+    def turned(self, target: str) -> None:
+        link = self._targets[target].link
+        if link.circuit.closed:  # no camera need wait for its next frame
+            for asker in self._askers.values():
+                asker.listener.reopened()
+        else:
+            self._leave(link, "circuit_open")
+
+    def _leave(self, link: TargetLink, reason: str) -> None:
+        """Let others be asked what a target owes."""
+        for flight in link.flights.values():
+            if not flight.missed:
+                self._elsewhere(link.target.name, flight.question, reason)
+
+    def _elsewhere(self, target: str, question: Question, reason: str) -> None:
+        """Let another target owe what this one does, where one can be in time; it is asked in the next step."""
+        if not self._book.is_owed(question.key, target):
+            return
+        now_s, camera, watch = self._clock.now_s(), question.key.camera, self._targets[target]
+        wish = Wish.of(question, self._tokens_bytes(camera), now_s)
+        wish = replace(wish, stands=self._book.stands(question.key))
+        tried, asker = self._book.tried(question.key), self._askers[camera].settings
+        for other in self._choice.elsewhere(wish, asker, watch.link.target.tier, tried, now_s):
+            if self._book.owes(question, other):
+                self._moved.append((other, question))
+                watch.link.counters["moved"] += 1
+                self.counters[f"moved_{reason}"] += 1
+                self.kick.set()
+
+    # What comes in, and what is to be done.
+
+    async def _connected(self) -> None:
+        for watch in self._targets.all():
+            watch.link.circuit.connected()
 
     def _on_worker(self, message: Message) -> None:
         state = decode_worker_state(message.payload)
         if isinstance(state, BadPayload):
             self.counters["bad_worker_state"] += 1
             return
-        self.workers.heard(state, self._clock.now_s())
-        self._circuit.look_again()
-        self._kick.set()
+        if not self._targets.heard(state):
+            self.counters["too_many_targets"] += 1
+        for watch in self._targets.all():
+            watch.link.circuit.look_again()
+            if not watch.workers:
+                self._leave(watch.link, "gone")
+        self.kick.set()
 
     def _on_reply(self, message: Message) -> None:
-        flight = self._flights.pop(message.correlation, None) if message.correlation and not message.retain else None
-        if flight is None:
-            self._echoed(message)
-            return
-        now_s = self._clock.now_s()
-        self._land(flight)
-        if not flight.cut_off:
-            self.window = self.window.arrived(flight.size_bytes, flight.departure, now_s)
-        reply = decode_reply(message.payload)
-        if isinstance(reply, BadPayload) or not fits(reply, flight.question, self._agent):
-            self._circuit.refused()
-            self._give_up(flight.question, "bad_reply", shed=False)
-            return
-        if reply.refused is not None:
-            self._refused(flight, reply.refused, now_s)
-            return
-        round_trip_ms = (now_s - flight.sent_at_s) * 1000
-        if not flight.cut_off:
-            self.path = self.path.answered(
-                round_trip(flight.question.kind, flight.size_bytes, flight.ahead_bytes, round_trip_ms, reply), now_s
-            )
-        self._circuit.answered()
-        lane = self._lanes[flight.question.key.camera]
-        lane.hold = lane.hold.answered()
-        self.counters["late" if flight.missed else "answered"] += 1
-        network_ms = max(0.0, round_trip_ms - reply.total_ms)
-        lane.listener.answered(Answer(flight.question, reply, round_trip_ms, network_ms))
-
-    def _echoed(self, message: Message) -> None:
-        """Take in a reply to no question; the echo of a probe, as a rule."""
-        probe = None if message.retain else self._circuit.echoed(message.correlation, message.payload)
-        self.counters["unexpected_reply" if probe is None else "echoes"] += 1
-        now_s = self._clock.now_s()
-        if probe is not None and probe.measures(now_s):
-            self.path = self.path.probed(probe.size_bytes, 0.0, (now_s - probe.sent_at_s) * 1000, now_s)
-
-    def _refused(self, flight: Flight, refusal: Refusal, now_s: float) -> None:
-        down = refusal in NO_ROUTE
-        (self._circuit.refused if down else self._circuit.answered)()
-        self.counters[f"refused_{refusal.value}"] += 1
-        lane = self._lanes[flight.question.key.camera]
-        if refusal in BUSY and not flight.missed:
-            lane.hold = lane.hold.refused(now_s)
-            self._displace(self.waiting.withdraw(flight.question.key.camera, now_s), "busy")
-        lane.listener.not_answered(flight.question.key, refusal.value, shed=not down)
-
-    def _land(self, flight: Flight) -> None:
-        """Free the place of a flight that has not been given up before."""
-        if not flight.missed:
-            lane = self._lanes[flight.question.key.camera]
-            lane.in_flight -= 1
-            lane.landed.set()
-        self._kick.set()
+        """Take in a reply; one to no question of ours is counted, and so is a stored one, which is of the past."""
+        links = (watch.link for watch in self._targets.all())
+        if message.retain or not any(link.take(message) for link in links):
+            self.counters["unexpected_reply"] += 1
 
     async def run(self) -> None:
-        """Watch over the flights: miss what is late, forget what is useless, send what waits. Until cancelled."""
-        while True:
-            self._kick.clear()
-            now_s = self._clock.now_s()
-            self._expire(now_s)
-            await self._circuit.probe(self.path.used_at_s)
-            self._drop_late()
-            await self._send_waiting()
-            await self._until_next(now_s)
-
-    def _expire(self, now_s: float) -> None:
-        for correlation, flight in list(self._flights.items()):
-            if not flight.missed and now_s >= flight.question.settle_at_s:
-                self._land(flight)
-                flight.missed = True
-                self.counters["missed"] += 1
-                if not flight.cut_off:
-                    self._circuit.missed()
-            if now_s >= flight.question.settle_at_s + self._settings.late_s:
-                del self._flights[correlation]
-
-    def _way(self) -> Way:
-        return Way(self.path, self.window, unanswered(self._flights.values()))
-
-    def _drop_late(self) -> None:
-        for question in self.waiting.drop_late(self._way(), self._clock.now_s()):
-            self._give_up(question, "too_late_to_send", shed=True)
-
-    def _may_send(self, camera: str) -> bool:
-        return self._lanes[camera].in_flight < self._settings.in_flight
-
-    async def _send_waiting(self) -> None:
-        while (question := self.waiting.first(self._way(), self._may_send)) is not None:
-            await self._send_next(question)
-
-    async def _send_next(self, question: Question) -> None:
-        self.waiting.withdraw(question.key.camera, self._clock.now_s())
-        await self._send(question)
+        """Watch over what is under way: miss what is late, forget what is useless, send what waits. Until cancelled."""
+        async with asyncio.TaskGroup() as moving:  # a patient camera's question waits for its turn there too
+            while True:
+                self.kick.clear()
+                now_s = self._clock.now_s()
+                for watch in list(self._targets.all()):
+                    await watch.link.step(now_s)
+                self._book.expire(now_s)
+                moved, self._moved = self._moved, []
+                for target, question in moved:
+                    moving.create_task(self._targets[target].link.ask(question))
+                await self._until_next(now_s)
 
     async def _until_next(self, now_s: float) -> None:
-        moments = [flight.due_s(self._settings.late_s) for flight in self._flights.values()]
-        moments += [self._circuit.probe_at_s(self.path.used_at_s), self.waiting.look_again_at_s(self._way(), now_s)]
-        wake_at_s = min(moments)
+        wake_at_s = min(watch.link.next_s(now_s) for watch in self._targets.all())
         wait_s = None if wake_at_s == math.inf else max(0.001, wake_at_s - now_s)
         with contextlib.suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.
             async with asyncio.timeout(wait_s):
-                await self._kick.wait()
+                await self.kick.wait()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from edge_agent.questions import Question
+from pipeline.frames import FrameKey
 from pipeline.metrics.little import QueueFlow, QueueMeter
 from pipeline.policies.agenda import Agenda
 from pipeline.policies.path import PathEstimate
@@ -74,6 +75,13 @@ class WaitingRoom:
         self._waiting[camera] = ticket, question
         self._meter.arrived(now_s)
         return displaced
+
+    def holds(self, key: FrameKey, stage: int) -> bool:
+        """Whether the question about a frame waits here, as one of that stage or an earlier one."""
+        if key.camera not in self._waiting:
+            return False
+        question = self._waiting[key.camera][1]
+        return question.key == key and question.stage <= stage
 
     def withdraw(self, camera: str, now_s: float) -> Question | None:
         """Take a camera's question out, if it has one here."""

@@ -4,6 +4,9 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
+import msgspec
+
+from pipeline.wire import topics
 from pipeline.wire.messages import WorkerState
 
 _log = logging.getLogger(__name__)
@@ -55,7 +58,9 @@ class WorkerDirectory:
         """Take in an announcement. Beyond the bound the ones longest silent are forgotten."""
         before = self._known.pop(state.worker, None)
         stands_still = before is not None and state.online and before.state.beat == state.beat
-        # A will names no models: what is known of them stays.
+        # A will names neither models nor place: what is known of them stays.
+        if before is not None and not state.online:
+            state = msgspec.structs.replace(state, tier=before.state.tier, location=before.state.location)
         other_labels = self._has_other_labels(state) if state.models else bool(before and before.other_labels)
         if other_labels and not (before and before.other_labels):
             self._counters["other_label_set"] += 1
@@ -75,3 +80,8 @@ class WorkerDirectory:
             for known in self._known.values()
             if not known.fault(now_s) and known.state.tier == tier and any(m.name == model for m in known.state.models)
         ]
+
+    def at(self, target: str, tier: str, model: str, now_s: float) -> list[KnownWorker]:
+        """Of those the workers of one target."""
+        serving = self.serving(tier, model, now_s)
+        return [known for known in serving if topics.target(known.state.tier, known.state.location) == target]

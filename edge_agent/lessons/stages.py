@@ -38,7 +38,7 @@ def lesson_stages(context: Context) -> list[Coroutine[Any, Any, None]]:
     if taking is None:
         return []
     # Whoever reads a file as fast as it goes leaves no idle time on the way to the cloud.
-    asks = context.settings.mode == "adaptive" and context.whole_frames and not context.patient
+    asks = context.settings.mode == "adaptive" and context.settings.privacy.whole_frames and not context.patient
     looks = [LessonLooks(context, taking).run()] if asks else []
     return [TakeLessons(context, taking).run(), *looks]
 
@@ -168,12 +168,12 @@ class LessonLooks:
 
     def _in_the_way(self) -> bool:
         context = self._context
-        return not self._has_room() or context.resolver.asking or len(context.tools.uplink.waiting) > 0
+        return not self._has_room() or context.resolver.asking or len(context.tools.uplink.main.waiting) > 0
 
     def _has_room(self) -> bool:
         """Whether it is time for a look, and nothing is held back or turned down."""
         taking, outlook = self._taking, undisturbed(self._context)
-        if outlook is None:
+        if outlook is None or not self._context.whole_frames:
             return False
         now_s = self._context.tools.clock.now_s()
         view = PaceView(

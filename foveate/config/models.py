@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import model_validator
+
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.config.camera import CameraEntry, CameraKeys
 from foveate.config.fields import (
@@ -17,11 +19,16 @@ from foveate.config.fields import (
     Secret,
     SecretFile,
     key,
+    one_of,
 )
 from foveate.config.worker import CloudModelKeys, WorkerKeys
 from foveate.learn.settings import LearnSettings
 from foveate.plan import LIGHT_SIZE, EdgeModel, EmbeddedBrokerSettings, WebSettings
+from pipeline.policies.tier_cost import NEAREST_FIRST
+from pipeline.policies.tiers import TIER_KINDS
 from pipeline.transport.settings import TlsSettings
+
+WorkerTier = Literal["edge", "cloud"]
 
 _AGENT = AgentSettings("", ())
 _ROLLOUT = _AGENT.rollout
@@ -124,11 +131,45 @@ class BrokerKeys(Keys):
     embedded: EmbeddedKeys = key(EmbeddedKeys(), "The embedded broker")
 
 
+class WeightKeys(Keys):
+    """How much each part of the cost of an answer counts, each of them 1 where it is all that it may be."""
+
+    latency: float = key(_UPLINK.weights.latency, "Its latency, as a share of the frame's deadline", ge=0, le=1e6)
+    bytes: float = key(_UPLINK.weights.bytes, "What is sent, by what a byte to there counts, in 16 kB", ge=0, le=1e6)
+    energy: float = key(_UPLINK.weights.energy, "What it takes, in 2 J", ge=0, le=1e6)
+    shortfall: float = key(_UPLINK.weights.shortfall, "What it lacks of the best F1, in 0.1 of it", ge=0, le=1e6)
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> "WeightKeys":
+        if not self.latency + self.bytes + self.energy + self.shortfall > 0:
+            raise ValueError("all weights are 0, so that nothing can be chosen by them; set at least one above")
+        return self
+
+
 class UplinkKeys(Keys):
     """The way to the larger model."""
 
-    tier: Level = key(_UPLINK.tier, "Tier of the workers that are asked")
+    tiers: tuple[WorkerTier, ...] = key(
+        tuple(tier.value for tier in NEAREST_FIRST if tier in _UPLINK.tiers),
+        "Tiers whose workers are asked, in any order; `[cloud]` asks nobody on site",
+        min_length=1,
+    )
     model: Level | None = key(None, "Model that is asked for; `models.cloud.name` where it is left out")
+    edge_model: Level | None = key(None, "Model that workers on site are asked for; null for the same one")
+    edge_shortfall: float = key(
+        _UPLINK.edge_shortfall, "The part of the F1 of `model` that the answers of `edge_model` lack", ge=0, le=1
+    )
+    choice: one_of(TIER_KINDS) = key(  # type: ignore[valid-type] # a type made from the table of kinds
+        _UPLINK.choice,
+        "Which of several targets that can answer in time is asked: the one of the least weighted cost (`weighted`), "
+        "of the shortest round trip (`fastest`), or of the nearest tier (`nearest`)",
+    )
+    weights: Literal["latency", "bandwidth", "energy", "balanced"] | WeightKeys = key(
+        "balanced", "What counts how much: `latency`, `bandwidth`, `energy`, `balanced`, or the numbers below"
+    )
+    two_stage: bool = key(
+        _UPLINK.two_stage, "Whether a quick answer and a better one after it may both be asked for (`weighted` alone)"
+    )
     uplink_kbps: float | None = key(
         _UPLINK.uplink_kbps,
         "Budget of all cameras, shared by their `weight`; null for no limit; 600 for a link with a price",

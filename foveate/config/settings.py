@@ -37,6 +37,7 @@ from pipeline.policies.evidence import RolloutSettings
 from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
+from pipeline.policies.tier_cost import PRESETS, Tier, Weights
 from pipeline.transport.settings import MqttSettings, TlsSettings
 from pipeline.transport.url import BrokerUrl, parse_broker_url
 
@@ -77,13 +78,13 @@ def plan(configuration: Configuration) -> Plan:
 
 def agent_settings(configuration: Configuration) -> AgentSettings:
     """The agent's settings. Reads the files that hold passwords. Raises ConfigError."""
-    agent, uplink = configuration.agent, configuration.uplink
+    agent = configuration.agent
     return _settings(
         AgentSettings,
         agent,
         agent=agent.name or default_agent_name(),
         cameras=tuple(_camera(camera) for camera in configuration.cameras),
-        uplink=_settings(UplinkSettings, uplink, model=uplink.model or configuration.models.cloud.name),
+        uplink=_uplink(configuration),
         rollout=_settings(JudgingSettings, agent.rollout, gate=_settings(RolloutSettings, agent.rollout)),
         releases=ReleaseSettings(
             trusted_keys=configuration.models.trusted_keys,
@@ -91,6 +92,18 @@ def agent_settings(configuration: Configuration) -> AgentSettings:
             most_bytes=configuration.models.release_limit_bytes,
             threads=configuration.models.edge.threads,
         ),
+    )
+
+
+def _uplink(configuration: Configuration) -> UplinkSettings:
+    uplink = configuration.uplink
+    weights = PRESETS[uplink.weights] if isinstance(uplink.weights, str) else _settings(Weights, uplink.weights)
+    return _settings(
+        UplinkSettings,
+        uplink,
+        tiers=frozenset(map(Tier, uplink.tiers)),
+        model=uplink.model or configuration.models.cloud.name,
+        weights=weights,
     )
 
 

@@ -87,7 +87,8 @@ class OffloadView:
     of the frame costs in a mosaic. ``sending``: whether the last places that were wanted were sent. ``least_score`` is
     that of the boxes that are published anyway; ``audited`` are further places, where this frame was drawn for them.
     ``most_bytes`` is the largest mosaic that is predicted to be in time (None: unknown). ``own_model``: the camera's
-    own model has looked. ``whole_frames``: the camera's privacy allows that whole frames are sent.
+    own model has looked. ``mosaic_hindrance``: why crops are not asked about whatever they gain; else empty.
+    ``whole_frames``: the camera's privacy allows that whole frames are sent.
     """
 
     candidates: tuple[Candidate, ...]
@@ -106,6 +107,7 @@ class OffloadView:
     most_bytes: float | None = None
     own_model: bool = False
     whole_frames: bool = True
+    mosaic_hindrance: str = ""
 
 
 Kind = Literal["none", "mosaic", "frame"]
@@ -137,6 +139,8 @@ def obstacle(view: OffloadView, kind: str) -> str:
     """Why a request cannot usefully be sent now; empty when it can."""
     if not view.reachable:
         return view.unreachable_reason
+    if kind == "mosaic" and view.mosaic_hindrance:
+        return view.mosaic_hindrance
     if kind == "frame" and not view.whole_frames:
         return tier_offers.Why.NOT_MASKED.value
     if view.round_trip_ms.get(kind, 0.0) > max(view.remaining_ms, 0.0):

@@ -77,6 +77,11 @@ class PathEstimate:
         """A path of which nothing is known yet."""
         return cls(holds_s, queue=FreshEstimate(holds_s))
 
+    def held_for(self, holds_s: float) -> "PathEstimate":
+        """The path, whose parts are believed for another time from now on."""
+        cloud = {kind: replace(each, holds_s=holds_s) for kind, each in self.cloud.items()}
+        return replace(self, holds_s=holds_s, queue=replace(self.queue, holds_s=holds_s), cloud=cloud)
+
     def sent(self, size_bytes: float, now_s: float) -> "PathEstimate":
         """The path after a message went out."""
         return replace(self, backlog_bytes=self.ahead_bytes(now_s) + size_bytes, sent_at_s=now_s)

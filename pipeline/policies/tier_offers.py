@@ -163,15 +163,20 @@ def _step(wait_ms: float | None) -> int:
 
 
 def latency(
-    path: PathEstimate, announced: Announced, size_bytes: float, now_s: float, deviations: float = 1.0
+    path: PathEstimate,
+    announced: Announced,
+    size_bytes: float,
+    now_s: float,
+    deviations: float = 1.0,
+    kind: str = "mosaic",
 ) -> Latency | None:
-    """The round trip of a mosaic to a target: what its path knows and, where that knows nothing fresh of the worker,
+    """The round trip of a request to a target: what its path knows and, where that knows nothing fresh of the worker,
     what the worker says of itself. So a target that nobody has asked for a while can still be judged, from echoes.
     None where nothing fresh is known of the network. The tail is the mean plus ``deviations`` deviations.
     """
-    forecast = path.forecast(size_bytes, now_s, deviations=deviations)
+    forecast = path.forecast(size_bytes, now_s, kind, deviations)
     if forecast is None:
         return None
-    known = path.knows_worker("mosaic", now_s)
+    known = path.knows_worker(kind, now_s)
     worker_ms = 0.0 if known else (announced.run_ms or 0.0) + (announced.wait_ms or 0.0)
     return Latency(forecast.mean_ms + worker_ms, forecast.tail_ms + worker_ms)

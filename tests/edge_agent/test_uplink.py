@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cloud_worker.jobs import ReplyAddress
 from cloud_worker.replies import Durations, ReplyWriter
+from edge_agent.lanes import AskerSettings
 from edge_agent.probes import REFRESH_EVERY_S
 from edge_agent.questions import Answer, Question
 from edge_agent.settings import UplinkSettings
@@ -175,7 +176,7 @@ class Setting:
 
     def circuit(self) -> Circuit:
         """The circuit's state now; a property would be taken for one that stays."""
-        return self.uplink.circuit
+        return self.uplink.main.circuit.circuit
 
     async def ask(self, seq: int, *, camera: str = "hall", budget_s: float = BUDGET_S) -> None:
         await self.uplink.ask(question(seq, LoopClock().now_s(), camera=camera, budget_s=budget_s))
@@ -343,7 +344,7 @@ def test_answers_that_nobody_asked_for_or_that_were_kept_by_the_broker_are_ignor
             await s.ask(1)
             await asyncio.sleep(0.01)
             assert s.counters == {"sent": 1, "unexpected_reply": 2}
-            (correlation,) = s.uplink._flights
+            (correlation,) = s.uplink.main.flights
             s.uplink._on_reply(
                 Message("t", encode_reply(reply_to(s.worker.requests[0])), retain=True, correlation=correlation)
             )
@@ -399,7 +400,7 @@ def test_a_missed_question_frees_its_place_at_its_time() -> None:
 def test_a_patient_question_waits_for_its_turn_instead_of_being_displaced() -> None:
     async def main() -> None:
         async with live(after(0.05)) as s:
-            s.uplink.register("hall", s.camera, patient=True)
+            s.uplink.register("hall", s.camera, AskerSettings(patient=True))
             for seq in range(6):
                 await s.ask(seq, budget_s=10.0)
             await asyncio.sleep(1)
@@ -445,8 +446,8 @@ def test_a_publish_that_hangs_until_after_the_deadline_frees_its_place_once() ->
         async with running(bulk, control):
             run = asyncio.ensure_future(uplink.run())
             await uplink.ask(question(1, LoopClock().now_s()))
-            assert uplink._lanes["hall"].in_flight == 0
-            assert uplink._flights == {}
+            assert uplink.main.lanes["hall"].in_flight == 0
+            assert uplink.main.flights == {}
             run.cancel()
 
     run_virtual(main())
@@ -475,7 +476,7 @@ def test_every_question_ends_at_most_once_and_the_bound_holds(moves: list[tuple[
 
     async def main() -> None:
         async with live(play, replace(SETTINGS, in_flight=in_flight)) as s:
-            lane = s.uplink._lanes["hall"]
+            lane = s.uplink.main.lanes["hall"]
             for seq, (gap_s, _) in enumerate(moves):
                 await asyncio.sleep(gap_s)
                 await s.ask(seq)
@@ -485,8 +486,8 @@ def test_every_question_ends_at_most_once_and_the_bound_holds(moves: list[tuple[
             silent = [r.seq for r in s.worker.requests if moves[r.seq][1] == "never"]
             assert sorted(ended + silent) == list(range(len(moves)))
             assert lane.in_flight == 0
-            assert len(s.uplink.waiting) == 0
-            assert s.uplink._flights == {}
+            assert len(s.uplink.main.waiting) == 0
+            assert s.uplink.main.flights == {}
 
     run_virtual(main())
 
@@ -626,9 +627,9 @@ def test_what_was_under_way_when_the_circuit_opened_neither_opens_it_again_nor_c
                 await s.ask(seq, budget_s=0.1)
                 await asyncio.sleep(0.06 if seq else 0.1)
             # 0, 1 and 2 are missed by now, 3 is not yet; the probe has closed the circuit on trial.
-            assert (s.counters["missed"], s.uplink.circuit) == (3, Circuit.CLOSED)
+            assert (s.counters["missed"], s.uplink.main.circuit.circuit) == (3, Circuit.CLOSED)
             await asyncio.sleep(0.1)
-            assert (s.counters["missed"], s.uplink.circuit) == (4, Circuit.CLOSED)
+            assert (s.counters["missed"], s.uplink.main.circuit.circuit) == (4, Circuit.CLOSED)
             await asyncio.sleep(0.6)
             assert s.counters["late"] == 4
             assert s.uplink.outlook("hall", 3).round_trip_ms == {}
@@ -715,10 +716,10 @@ def test_a_way_that_nobody_uses_is_measured_by_rare_probes_that_cost_nobody_a_qu
             assert s.worker.probes == []  # nobody has ever asked
             await s.ask(1)
             await asyncio.sleep(0.1)
-            samples = s.uplink.path.link.samples
+            samples = s.uplink.main.path.link.samples
             await asyncio.sleep(2 * REFRESH_EVERY_S + 1)
             assert [echo.give_up for echo in s.worker.probes] == [False, False]
-            assert s.uplink.path.link.samples == samples + 2
+            assert s.uplink.main.path.link.samples == samples + 2
             assert s.counters == {"sent": 1, "answered": 1, "echoes": 2}
 
     run_virtual(main())
@@ -746,7 +747,7 @@ def test_an_echo_that_an_outage_held_back_is_no_measure_of_the_way(held_back_s: 
             s.worker.echo = held_back
             await s.ask(1)
             await asyncio.sleep(REFRESH_EVERY_S + held_back_s + 0.2)
-            assert s.uplink.path.link.samples == 1 + taken
+            assert s.uplink.main.path.link.samples == 1 + taken
 
     run_virtual(main())
 
@@ -757,7 +758,7 @@ def test_a_busy_worker_does_not_open_the_breaker_and_a_stopping_one_does() -> No
             for seq in range(4):
                 await s.ask(seq)
                 await asyncio.sleep(0.02)
-            return s.uplink.circuit
+            return s.uplink.main.circuit.circuit
 
     assert run_virtual(main(Refusal.QUEUE_FULL)) is Circuit.CLOSED
     assert run_virtual(main(Refusal.STOPPING)) is Circuit.OPEN
@@ -810,7 +811,7 @@ def test_what_waits_is_not_sent_to_a_worker_that_has_just_refused_for_want_of_ro
 def test_a_patient_camera_waits_for_bytes_and_keeps_to_the_budget() -> None:
     async def main() -> None:
         async with live(after(0.01), replace(SETTINGS, uplink_kbps=8.0, burst_s=1.0)) as s:
-            s.uplink.register("hall", s.camera, patient=True)
+            s.uplink.register("hall", s.camera, AskerSettings(patient=True))
             started_s = LoopClock().now_s()
             for seq in range(20):
                 assert s.uplink.outlook("hall", 3).tokens_bytes is None
@@ -828,7 +829,7 @@ def test_a_patient_camera_waits_for_bytes_and_keeps_to_the_budget() -> None:
 def test_a_patient_camera_gives_up_where_the_budget_would_take_over_half_of_its_time() -> None:
     async def main() -> None:
         async with live(after(0.01), replace(SETTINGS, uplink_kbps=0.1, burst_s=1.0)) as s:
-            s.uplink.register("hall", s.camera, patient=True)
+            s.uplink.register("hall", s.camera, AskerSettings(patient=True))
             await s.ask(1, budget_s=10.0)
             await s.ask(2, budget_s=10.0)
             assert s.camera.failures == [(2, "budget", True)]
@@ -839,7 +840,7 @@ def test_a_patient_camera_gives_up_where_the_budget_would_take_over_half_of_its_
 def test_a_patient_camera_waits_for_a_busy_worker() -> None:
     async def main() -> None:
         async with live(after(0.01, refused=Refusal.QUEUE_FULL, detections=[])) as s:
-            s.uplink.register("hall", s.camera, patient=True)
+            s.uplink.register("hall", s.camera, AskerSettings(patient=True))
             await s.ask(1, budget_s=10.0)
             await asyncio.sleep(0.02)
             s.worker.script = after(0.01)
@@ -855,8 +856,8 @@ def test_a_patient_camera_waits_for_a_busy_worker() -> None:
 def test_a_camera_in_a_storm_leaves_another_its_share_of_the_budget() -> None:
     async def main() -> None:
         async with live(after(0.01), replace(SETTINGS, uplink_kbps=80.0, burst_s=1.0)) as s:
-            s.uplink.register("hall", s.camera, weight=1.0)
-            s.uplink.register("yard", Camera(), weight=3.0)
+            s.uplink.register("hall", s.camera)
+            s.uplink.register("yard", Camera(), AskerSettings(weight=3.0))
             for seq in range(20):
                 await s.ask(seq)
                 await asyncio.sleep(0.02)
