@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = ("edge", "worker")
+TIERS: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose/three-tiers.yaml").read_text("utf-8"))["services"]
+"""What the overlay adds to the services."""
 
 
 def mounts(service: str) -> dict[str, str]:
@@ -120,3 +122,24 @@ def test_edge_and_worker_mean_the_same_model_and_tier() -> None:
     uplink = plan(load(configuration_of("edge"), environment("edge"))).agent.uplink
     worker = worker_settings(load(configuration_of("worker"), environment("worker")))
     assert (worker.tier in uplink.tiers, uplink.model) == (True, worker.models[0].name)
+
+
+def test_the_overlay_adds_a_worker_on_site_that_differs_from_the_others_in_its_configuration_alone() -> None:
+    assert set(TIERS) == {"edge-node", "worker"}
+    assert set(TIERS["worker"]) == {"scale"}
+    node, worker = TIERS["edge-node"], SERVICES["worker"]
+    assert {key: node[key] for key in node if key != "volumes"} == {
+        key: worker[key] for key in worker if key != "volumes"
+    }
+    (volume,) = node["volumes"]
+    source, target, mode = volume.split(":")
+    assert (target, mode) == ("/etc/foveate/foveate.yaml", "ro")
+    settings = worker_settings(load(ROOT / source, {"HOSTNAME": "5d6e7f"}))
+    assert (settings.worker, settings.tier, settings.location, settings.transfer_cost) == ("5d6e7f", "edge", "hall", 0)
+
+
+def test_the_agent_of_compose_asks_the_edge_node_of_the_overlay_for_a_model_that_it_serves() -> None:
+    uplink = plan(load(configuration_of("edge"), environment("edge"))).agent.uplink
+    node = worker_settings(load(ROOT / "deploy/compose/edge-node.yaml", {"HOSTNAME": "5d6e7f"}))
+    assert node.tier in uplink.tiers
+    assert (uplink.edge_model or uplink.model) in {model.name for model in node.models}
