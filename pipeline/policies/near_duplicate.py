@@ -1,12 +1,12 @@
-"""Whether a second look may be spared because the same object, looking the same, was looked at a moment ago.
+"""Whether a question may be spared because what it is about looks as it did when it was last answered.
 
-A guess, unlike the exact cache: so it is audited. Some of what could be spared is asked all the same, and where the new
-answer contradicts the kept one too often, pictures must be more alike from then on. After Potluck (Guo and Hu, ASPLOS
+A guess, unlike the exact cache: so it is audited. Some of what could be spared is asked all the same, and each answer
+is held against the one that was kept: how alike is alike enough follows from that. After Potluck (Guo and Hu, ASPLOS
 2018, section 4), whose similarity threshold is tuned by random bypasses, too.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -31,7 +31,7 @@ def difference_hash(picture: Image) -> int | None:
     ``picture`` is (height, width, 3) uint8 BGR. None for one without structure, which would be like any other. *Source*
     Krawetz, "Kind of like that", 2013 (dHash).
     """
-    grey = cv2.resize(cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY), (9, 8), interpolation=cv2.INTER_AREA)
+    grey = cv2.cvtColor(cv2.resize(picture, (9, 8), interpolation=cv2.INTER_AREA), cv2.COLOR_BGR2GRAY)
     if float(np.std(grey)) < LEAST_CONTRAST:
         return None
     return int.from_bytes(np.packbits(grey[:, 1:] > grey[:, :-1]).tobytes(), "big")
@@ -39,65 +39,85 @@ def difference_hash(picture: Image) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicateSettings:
-    """How alike two pictures of one track must be, in differing bits of 64, and how that is watched.
+    """How alike two pictures of one place must be, in differing bits of 64, and how that is watched.
 
-    An answer is used again for ``ttl_s`` seconds at most. ``bypass_share`` of what could be spared is asked all the
-    same; where over ``most_disagreement`` of that contradicts, ``most_bits`` is halved, and at last nothing is spared.
+    An answer is used again for ``ttl_s`` seconds at most. A share of ``bypass_share`` of the questions is asked in any
+    case; no more than ``most_bits`` may differ, and fewer while over ``most_disagreement`` of the last ``audits``
+    contradict. So many ``places`` are remembered.
     """
 
-    most_bits: int = 2
-    ttl_s: float = 0.3
+    enabled: bool = False
+    most_bits: int = 14
+    ttl_s: float = 6.0
     bypass_share: float = 0.05
     most_disagreement: float = 0.02
     audits: int = 200
-    tracks: int = 1024
+    places: int = 256
 
 
 class AskReason(StrEnum):
-    """Why a look is not spared."""
+    """Why a question is not spared."""
 
-    UNKNOWN = "unknown"  # this track was not looked at by this version of the model, or its picture has no structure
-    OLD = "old"  # its last look is too long ago
-    DIFFERENT = "different"  # it looks different from then
-    AUDIT = "audit"  # it could have been spared, and shows whether that would have been right
+    UNKNOWN = "unknown"  # a place was not looked at yet, or its picture has no structure
+    OLD = "old"  # the last look at a place is too long ago
+    DIFFERENT = "different"  # a place looks different from then
     DISTRUSTED = "distrusted"  # audits have contradicted even the likest pictures
+    AUDIT = "audit"  # it could have been spared, and shows whether that would have been right
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A place that a question is about: whose it is, and the hash ``bits`` of how it looks (None: without one)."""
+
+    key: Hashable
+    bits: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse(Generic[V]):
-    """Take the kept answer: it is ``age_s`` old, and ``bits`` of the hash differ."""
+    """Take the kept answers, one for each place. The oldest is ``age_s`` old; at most ``bits`` of a hash differ."""
 
-    answer: V
+    answers: tuple[V, ...]
     bits: int
     age_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[V]):
-    """Have the model look. ``expected`` is the kept answer that an audit compares with."""
+class Ask:
+    """Have the model look."""
 
     reason: AskReason
-    expected: V | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[V]):
     bits: int
     answer: V
+    model: str
     at_s: float
 
 
-class NearDuplicates(Generic[V]):
-    """What was answered lately, by track; for one version of the model at a time. Bounded in tracks and audits."""
+@dataclass(frozen=True, slots=True)
+class _Audit:
+    model: str
+    bits: int
+    agrees: bool
 
-    def __init__(self, settings: NearDuplicateSettings | None = None) -> None:
-        self._settings = settings or NearDuplicateSettings()
+
+class NearDuplicates(Generic[V]):
+    """What was answered lately, by place. Bounded in places and audits.
+
+    ``same`` says whether two answers about one place agree. A ``model`` is a name with its version; an answer is kept
+    for as long as that very one is served.
+    """
+
+    def __init__(self, same: Callable[[V, V], bool], settings: NearDuplicateSettings | None = None) -> None:
+        self._same, self._settings = same, settings or NearDuplicateSettings()
         self._kept: OrderedDict[Hashable, _Kept[V]] = OrderedDict()
-        self._audits: deque[bool] = deque(maxlen=self._settings.audits)
-        self._most_bits = self._settings.most_bits
-        self._version: str | None = None
+        self._audits: deque[_Audit] = deque(maxlen=self._settings.audits)
+        self._limit = self._settings.most_bits
         self.reused = 0
-        self.asked = 0
+        self.asked: Counter[AskReason] = Counter()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -105,63 +125,90 @@ class NearDuplicates(Generic[V]):
     @property
     def most_bits(self) -> int:
         """The bits that may differ now; below 0 nothing is spared."""
-        return self._most_bits
+        return self._limit
 
     @property
     def disagreement(self) -> float | None:
-        """The share of recent audits that contradicted, None before the first."""
-        return self._audits.count(False) / len(self._audits) if self._audits else None
+        """The share of the recent audits within ``most_bits`` that contradicted, None before the first."""
+        within = [audit.agrees for audit in self._audits if audit.bits <= self._limit]
+        return within.count(False) / len(within) if within else None
 
-    def decide(self, track: Hashable, version: str, bits: int | None, draw: float, now_s: float) -> Reuse[V] | Ask[V]:
-        """Whether a track must be looked at, by the hash ``bits`` of its picture; ``draw`` is uniform in [0, 1)."""
-        self._start(version)
-        decision = self._decide(track, bits, draw, now_s)
+    def decide(self, looks: Sequence[Look], served: Collection[str], now_s: float, *, audit: bool) -> Reuse[V] | Ask:
+        """Whether a question about some places must be asked; ``served`` are the models that would answer it.
+
+        It is spared where all of them look as they did, unless it was drawn for an ``audit``.
+        """
+        self._serve(served)
+        decision = self._decide(looks, now_s, audit=audit)
         if isinstance(decision, Reuse):
             self.reused += 1
         else:
-            self.asked += 1
+            self.asked[decision.reason] += 1
         return decision
 
-    def answered(self, track: Hashable, version: str, bits: int | None, answer: V, now_s: float) -> None:
-        """The model has looked. Only this renews an answer, so that small changes cannot add up unseen."""
-        self._start(version)
-        self._kept.pop(track, None)
-        if bits is None:
+    def answered(self, look: Look, model: str, answer: V, at_s: float) -> None:
+        """The model has looked at a place as it was ``at_s``; what was known of it is audited by that.
+
+        Only this renews an answer, so that small changes cannot add up unseen.
+        """
+        kept = self._kept.get(look.key)
+        if kept is not None:
+            if kept.at_s >= at_s:
+                return  # a later look was answered sooner
+            self._audit(kept, look, model, answer, at_s)
+            del self._kept[look.key]
+        if look.bits is None:
             return
-        self._kept[track] = _Kept(bits, answer, now_s)
-        if len(self._kept) > self._settings.tracks:
+        self._kept[look.key] = _Kept(look.bits, answer, model, at_s)
+        if len(self._kept) > self._settings.places:
             self._kept.popitem(last=False)
 
-    def audited(self, version: str, *, agrees: bool) -> None:
-        """What the model said where its look could have been spared; of a former version it says nothing."""
-        if version != self._version:
+    def forget(self, key: Hashable) -> None:
+        """What was said of a place cannot be said of it again."""
+        self._kept.pop(key, None)
+
+    def _audit(self, kept: _Kept[V], look: Look, model: str, answer: V, at_s: float) -> None:
+        """Hold an answer against one that could have stood for it."""
+        if look.bits is None or model != kept.model or at_s - kept.at_s >= self._settings.ttl_s:
             return
-        self._audits.append(agrees)
-        against = self._audits.count(False)
-        if against > self._settings.most_disagreement * max(len(self._audits), LEAST_AUDITS):
-            self._most_bits = self._most_bits // 2 if self._most_bits > 0 else -1
-            self._audits.clear()
+        bits = (kept.bits ^ look.bits).bit_count()
+        if bits <= self._settings.most_bits:
+            self._audits.append(_Audit(model, bits, self._same(kept.answer, answer)))
+            self._limit = self._trusted()
 
-    def _start(self, version: str) -> None:
-        """Another version of the model: what the former said, and how far it could be trusted, is of no use."""
-        if version != self._version:
-            self._version = version
-            self._kept.clear()
-            self._audits.clear()
-            self._most_bits = self._settings.most_bits
+    def _trusted(self) -> int:
+        """The most bits that may differ so that few enough audits contradict; -1 where none do so."""
+        for bits in range(self._settings.most_bits, -1, -1):
+            within = [audit.agrees for audit in self._audits if audit.bits <= bits]
+            if within.count(False) <= self._settings.most_disagreement * max(len(within), LEAST_AUDITS):
+                return bits
+        return -1
 
-    def _decide(self, track: Hashable, bits: int | None, draw: float, now_s: float) -> Reuse[V] | Ask[V]:
-        if self._most_bits < 0:
+    def _serve(self, served: Collection[str]) -> None:
+        """What a model said that is not served any more, and how far it could be trusted, is of no use."""
+        if any(kept.model not in served for kept in self._kept.values()):
+            self._kept = OrderedDict((key, kept) for key, kept in self._kept.items() if kept.model in served)
+        if any(audit.model not in served for audit in self._audits):
+            self._audits = deque((a for a in self._audits if a.model in served), self._settings.audits)
+            self._limit = self._trusted()
+
+    def _decide(self, looks: Sequence[Look], now_s: float, *, audit: bool) -> Reuse[V] | Ask:
+        if self._limit < 0:
             return Ask(AskReason.DISTRUSTED)
-        kept = self._kept.get(track)
-        if kept is None or bits is None:
+        if not looks:
             return Ask(AskReason.UNKNOWN)
-        age_s = now_s - kept.at_s
-        if age_s >= self._settings.ttl_s:
-            return Ask(AskReason.OLD)
-        differing = (kept.bits ^ bits).bit_count()
-        if differing > self._most_bits:
-            return Ask(AskReason.DIFFERENT)
-        if draw < self._settings.bypass_share:
-            return Ask(AskReason.AUDIT, kept.answer)
-        return Reuse(kept.answer, differing, age_s)
+        answers, most_bits, oldest_s = list[V](), 0, now_s
+        for look in looks:
+            kept = self._kept.get(look.key)
+            if kept is None or look.bits is None or kept.at_s > now_s:
+                return Ask(AskReason.UNKNOWN)
+            if now_s - kept.at_s >= self._settings.ttl_s:
+                return Ask(AskReason.OLD)
+            bits = (kept.bits ^ look.bits).bit_count()
+            if bits > self._limit:
+                return Ask(AskReason.DIFFERENT)
+            answers.append(kept.answer)
+            most_bits, oldest_s = max(most_bits, bits), min(oldest_s, kept.at_s)
+        if audit:
+            return Ask(AskReason.AUDIT)
+        return Reuse(tuple(answers), most_bits, now_s - oldest_s)
