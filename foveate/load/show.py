@@ -53,11 +53,12 @@ def sentences(measured: Measured) -> list[str]:
     """What else there is to say of a run."""
     summary, spent = measured.summary, measured.spent
     sizes = ", ".join(f"{count} of {size}" for size, count in summary.batch_sizes.items() if size)
+    cpu = f"generator {spent.generator_s:.1f}, broker {spent.broker_s:.1f}, workers {spent.workers_s:.1f}"
     lines = [
         f"goodput {summary.goodput_per_s:.1f} per s of {summary.offered_per_s:.1f} offered",
         f"answers by batch size: {sizes or 'none'}; from the cache: {summary.sources.get('cache', 0)}",
         "answers by worker: " + (", ".join(f"{name} {count}" for name, count in summary.servers.items()) or "none"),
-        f"CPU seconds: generator {spent.generator_s:.1f}, broker {spent.broker_s:.1f}, workers {spent.workers_s:.1f}",
+        f"CPU seconds: {cpu}, everything else on this machine {spent.others_s:.1f}",
     ]
     if not summary.kept_up:
         lines.append(

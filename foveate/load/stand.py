@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import psutil
+
 from cloud_worker.settings import WorkerSettings
 from foveate.broker import DEFAULT_HOST, EmbeddedBroker
 from foveate.children import Meter, Usage, WorkerOrder, WorkerProcess
@@ -23,16 +25,22 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """CPU seconds of the parts: broker and workers where they are ours, and the generator, which is this process."""
+    """CPU seconds of the parts: broker and workers where they are ours, the generator, which is this process, and
+    everything else that the machine does, which makes what is measured doubtful.
+    """
 
     generator_s: float
     broker_s: float
     workers_s: float
+    others_s: float
 
     def since(self, before: "Spent") -> "Spent":
         """What was spent since another reading."""
         return Spent(
-            self.generator_s - before.generator_s, self.broker_s - before.broker_s, self.workers_s - before.workers_s
+            self.generator_s - before.generator_s,
+            self.broker_s - before.broker_s,
+            self.workers_s - before.workers_s,
+            self.others_s - before.others_s,
         )
 
 
@@ -50,7 +58,8 @@ class Stand:
         broker_pid = None if self.broker is None else self.broker.pid
         broker = self._usage("broker", [] if broker_pid is None else [broker_pid])
         workers = self._usage("workers", [each.pid for each in self.workers if each.pid is not None])
-        return Spent(cpu_s(), broker.cpu_s, workers.cpu_s)
+        own_s = cpu_s() + broker.cpu_s + workers.cpu_s
+        return Spent(cpu_s(), broker.cpu_s, workers.cpu_s, _busy_s() - own_s)
 
     def _usage(self, role: str, pids: Sequence[int]) -> Usage:
         meter = self._meters.setdefault(role, Meter())
@@ -126,6 +135,13 @@ async def _end(processes: Sequence[WorkerProcess]) -> None:
         process.terminate()  # all at once, so that they end side by side
     for process in processes:
         await asyncio.to_thread(process.stop)
+
+
+def _busy_s() -> float:
+    """CPU seconds that the machine has worked since its start, over all cores."""
+    times = psutil.cpu_times()._asdict()
+    idle = {"idle", "iowait", "guest", "guest_nice"}  # guests are in user and nice already
+    return float(sum(value for name, value in times.items() if name not in idle))
 
 
 def _free_port() -> int:
