@@ -11,9 +11,8 @@ from edge_agent.gain_lessons import audited
 from edge_agent.lessons.taking import Moment
 from edge_agent.questions import NO_WAY
 from edge_agent.resolve import FrameTimings, Pending, Phase
-from edge_agent.reuse import looks, models_served, said_again
-from edge_agent.tracking.history import Entry, analysed_answer
-from edge_agent.tracking.tracks import Observations
+from edge_agent.sparing import spared
+from edge_agent.tracking.history import Entry
 from pipeline.channels import Channel, Closed
 from pipeline.detections import Detections
 from pipeline.mosaic import Layout, shown_px
@@ -104,7 +103,7 @@ class Analysis:
         timings = replace(pending.timings, edge_ms=edge_ms, wait_ms=_wait_ms(work, pending, started_s))
         edge_model = sight.staged.title if light is None else f"{light.title}+light"
         if context.resolver.update(key, phase=Phase.LOOKED, timings=timings, edge_model=edge_model):
-            decision = await self._spare(self._decide(entry, work, settle_at_s), work)
+            decision = await spared(context, self._decide(entry, work, settle_at_s), work)
             await self._second_look(decision, work, timings, settle_at_s)
 
     def _first(self, pending: Pending, now_s: float) -> Route:
@@ -176,38 +175,6 @@ class Analysis:
         if seen.gain.size or decision.kind != "none":
             self._sending = decision.kind != "none"
         return decision
-
-    async def _spare(self, decision: OffloadDecision, work: Work) -> OffloadDecision:
-        """Spare the cloud a question where all that it is about looks as it did when it was last answered."""
-        context, reuse, key = self._context, self._context.reuse, work.frame.key
-        entry = context.tracker.entry(key.seq)
-        if reuse is None or entry is None or decision.kind != "mosaic":
-            return decision
-        started_s = context.tools.clock.now_s()
-        places = reuse.places(entry, decision.places)
-        shown = await context.tools.pools.image.run(lambda: looks(work.frame.image, places))
-        now_s = context.tools.clock.now_s()
-        served = models_served(context.tools.uplink.workers, now_s)
-        # What was drawn to be learned from is looked at.
-        said = None if decision.drawn else reuse.decide(key, places, shown, served, work.scene_s)
-        if said is None or not self._say_again(entry, said_again(entry.seen, places, said), work):
-            reuse.asked(key, places, shown, work.scene_s, started_s)
-            return decision
-        reuse.spared((now_s - started_s) * 1000)
-        return OffloadDecision("none", "reused")
-
-    def _say_again(self, entry: Entry, seen: Observations, work: Work) -> bool:
-        """Take in what is said again of a frame; False where it is forgotten meanwhile.
-
-        It is learned from as an answer is: otherwise places that stay as they are would be missing from the lessons.
-        """
-        context, key, size, tracking = self._context, work.frame.key, work.frame.size, self._context.settings.tracker
-        used = context.tracker.correct(key.seq, seen)
-        corrected = context.tracker.entry(key.seq)
-        if used and corrected is not None:
-            before, after = (analysed_answer(each, size, tracking) for each in (entry, corrected))
-            context.gain_lessons.answered(key, before, after, seen.looked_at, whole=False)
-        return used
 
     def _survey(self, entry: Entry, work: Work) -> Survey:
         settings, model = self._context.settings, self._context.gain_lessons.model

@@ -1,4 +1,4 @@
-"""Build the published result of a frame. Pure."""
+"""Read what the cloud says of a frame, and build its published result. Pure."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -6,9 +6,12 @@ from datetime import datetime
 import msgspec
 import numpy as np
 
+from edge_agent.fusion import merge_crops
 from edge_agent.questions import Answer
 from edge_agent.resolve import Pending
 from pipeline.detections import Detections, Source
+from pipeline.geometry import Size
+from pipeline.mosaic import Layout, regions_xyxy, to_frame
 from pipeline.results import FrameSize, Models, Origin, Result, ResultDetection, Timings
 from pipeline.timing import rfc3339
 
@@ -39,6 +42,14 @@ def with_answer(pending: Pending, answer: Answer) -> Pending:
         tier=answer.tier,
         better_to_come=answer.more,
     )
+
+
+def all_seen(answer: Answer) -> Detections:
+    """What the larger model saw in the crops of one picture, in frame pixels."""
+    question = answer.question
+    parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
+    size = Size(question.frame_width, question.frame_height)
+    return merge_crops(parts, regions_xyxy(Layout(size, question.crops)))
 
 
 def revise(before: Result, pending: Pending, found: Detections, stamp: Stamp) -> Result | None:

@@ -8,14 +8,14 @@ import logging
 from dataclasses import replace
 
 from edge_agent.analysis import Analysis
-from edge_agent.answers import with_answer
+from edge_agent.answers import all_seen, with_answer
 from edge_agent.arm_trials import ArmTrials
 from edge_agent.arms import CropArms
 from edge_agent.board import Board
 from edge_agent.capture.base import Ended, VideoSource
 from edge_agent.catch_up import CatchUp
 from edge_agent.context import Context, Tools, Work, new_tracker
-from edge_agent.fusion import fuse, merge_crops
+from edge_agent.fusion import fuse
 from edge_agent.gain_lessons import GainLessons
 from edge_agent.gate import Gate
 from edge_agent.intake import Intake
@@ -40,7 +40,7 @@ from pipeline.channels import Channel, Overflow
 from pipeline.detections import Detections
 from pipeline.frames import FrameKey
 from pipeline.geometry import Size
-from pipeline.mosaic import Layout, regions_xyxy, to_frame
+from pipeline.mosaic import Layout, regions_xyxy
 from pipeline.policies.fallback import wait
 from pipeline.policies.route import RouteSettings
 from pipeline.results import CameraState, DropReason, Origin, Timings
@@ -235,7 +235,7 @@ class Camera:
         """Keep the answer to a whole frame for the frame's lesson."""
         if self.taking is not None and answer.question.kind == "frame":
             reply = answer.reply
-            self.taking.answered(key, Taught(self._all_seen(answer), f"{reply.model}@{reply.model_version}"))
+            self.taking.answered(key, Taught(all_seen(answer), f"{reply.model}@{reply.model_version}"))
 
     def _late(self, answer: Answer) -> None:
         """Correct the tracks, unless the answer is too old, and have the result revised where that is wanted."""
@@ -266,9 +266,8 @@ class Camera:
             context.steer.compared(before, self._sure(cloud))
             context.try_arm(context.arms.seen_whole(question.key, self._sure(cloud)))
         seen = fuse(entry.seen.detections, cloud, looked_at, context.tools.sure_score)
-        if context.reuse is not None:
-            model = f"{answer.reply.model}@{answer.reply.model_version}"
-            context.reuse.answered(question.key, seen, model, context.tools.clock.now_s())
+        if context.reuse is not None and not answer.more:
+            context.reuse.answered(answer, seen, context.tools.clock.now_s())
         used = context.tracker.correct(question.key.seq, seen)
         corrected = context.tracker.entry(question.key.seq)
         if corrected is not None:
@@ -282,15 +281,7 @@ class Camera:
 
     def _seen(self, answer: Answer) -> Detections:
         """What the cloud saw of the camera's objects, in frame pixels."""
-        return self._context.wanted(self._all_seen(answer))
-
-    @staticmethod
-    def _all_seen(answer: Answer) -> Detections:
-        """What the cloud saw, in frame pixels."""
-        question = answer.question
-        parts = [to_frame(crop, found) for crop, found in zip(question.crops, answer.reply.detections, strict=False)]
-        looked_at = regions_xyxy(Layout(Size(question.frame_width, question.frame_height), question.crops))
-        return merge_crops(parts, looked_at)
+        return self._context.wanted(all_seen(answer))
 
     def _sure(self, cloud: Detections) -> Detections:
         return cloud.select(cloud.score >= self._context.tools.sure_score)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edge_agent.questions import Answer
 from edge_agent.tracking.history import Entry
 from edge_agent.tracking.tracks import LOOKED_AT_COVERAGE, Observations, Verdict
 from edge_agent.workers import WorkerDirectory
@@ -117,9 +118,9 @@ class AnswerReuse:
         return ("place", self._numbered), box
 
     def decide(
-        self, key: FrameKey, places: Sequence[Place], looks: Sequence[Look], served: Collection[str], scene_s: float
+        self, key: FrameKey, looks: Sequence[Look], served: Collection[str], scene_s: float
     ) -> tuple[Said, ...] | None:
-        """What is said again of these places; None where they must be asked about."""
+        """What is said again of these places of a frame; None where they must be asked about."""
         audit = drawn(f"reuse/{key.camera}/{key.epoch}/{key.seq}", self._settings.bypass_share)
         decision = self.known.decide(looks, served, scene_s, audit=audit)
         return decision.answers if isinstance(decision, Reuse) else None
@@ -136,12 +137,13 @@ class AnswerReuse:
         while len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
 
-    def answered(self, key: FrameKey, seen: Observations, model: str, now_s: float) -> None:
-        """Keep what ``model`` has said of the places: ``seen`` are the frame's boxes by both models."""
-        question = self._open.pop(key, None)
+    def answered(self, answer: Answer, seen: Observations, now_s: float) -> None:
+        """Keep what an answer says of its places: ``seen`` are the frame's boxes by both models."""
+        question = self._open.pop(answer.question.key, None)
         if question is None:
             return
         self.misses, self.miss_ms = self.misses + 1, self.miss_ms + (now_s - question.asked_at_s) * 1000
+        model = f"{answer.reply.model}@{answer.reply.model_version}"
         for place, look in zip(question.places, question.looks, strict=True):
             said = said_of(place, seen)
             if said is None or (said.label and not place.tracked):
