@@ -5,6 +5,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,9 @@ from pipeline.transport.base import Transport
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
 from pipeline.wire.messages import WorkerState
+
+KEEPALIVE_S = 10
+"""A host that dies without a word keeps its part of the requests until the broker misses it, after 1.5 times this."""
 
 Loaded = tuple[Mapping[str, Detector], Prepared]
 """Detectors by name, and what is known of them."""
@@ -52,6 +56,7 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     topic. A broker that cannot be reached is waited for.
     """
     cv2.setNumThreads(settings.threads)
+    broker = replace(broker, keepalive_s=min(broker.keepalive_s, KEEPALIVE_S))
     process = _Process()
     probes = probes_served(Probed(process.state, process.fault), settings.metrics_host, settings.metrics_port)
     with _stopped_by_signals(process), probes:
@@ -98,15 +103,19 @@ async def serve_as_they_come(
 
 def _load(model: ServedModel, settings: WorkerSettings, models_dir: Path | None) -> Loaded:
     """A detector by its name, run at every batch size, and what that told. Blocks."""
-    most = 1 if settings.batch == "none" else settings.max_batch
     detector = _open(model, settings, models_dir)
-    plan = warm_ups(model.input_size or detector.entry.input.largest_px, most, native=model.input_size is None)
+    largest_px = model.input_size or detector.entry.input.largest_px
+    plan = warm_ups(largest_px, _most_in_a_batch(settings), native=model.input_size is None)
     times = warm_up(detector, plan, MonotonicClock())
     return {model.name: detector}, Prepared({model.name: detector.input_of}, times)
 
 
+def _most_in_a_batch(settings: WorkerSettings) -> int:
+    return 1 if settings.batch == "none" else settings.max_batch
+
+
 def _open(model: ServedModel, settings: WorkerSettings, models_dir: Path | None) -> OnnxDetector:
-    on = Execution(settings.providers, settings.most_padding)
+    on = Execution(settings.providers, settings.most_padding, split_batches=_most_in_a_batch(settings) > 1)
     if model.url is not None:
         return load_remote(model.name, model.url, input_size=model.input_size, models_dir=models_dir, on=on)
     size, threads = model.input_size, settings.threads

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
+from cloud_worker.announce import MISSED_BEATS
 from cloud_worker.main import _load, serve
 from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.errors import ModelError
@@ -193,3 +194,23 @@ async def test_an_inference_server_that_is_not_there_ends_the_start_in_one_sente
     settings = WorkerSettings(models=(ServedModel("fake", (64, 64), "http://127.0.0.1:1/v2/models/fake"),))
     with pytest.raises(ModelError, match=r"Cannot use the model at \S+/fake: the server cannot be reached"):
         await serve(settings, MqttSettings(HOST, 1), tmp_path)
+
+
+async def test_a_broker_misses_a_workers_host_within_the_three_heartbeats_after_which_agents_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked_for: list[MqttSettings] = []
+
+    class Reached(Exception):  # noqa: N818 - ends the start where the session would be made
+        pass
+
+    def session(settings: MqttSettings, **_: object) -> MqttTransport:
+        asked_for.append(settings)
+        raise Reached
+
+    monkeypatch.setattr("cloud_worker.main._load", lambda *_: ({}, None))
+    monkeypatch.setattr("cloud_worker.main.MqttTransport", session)
+    settings = WorkerSettings(models=(ServedModel("nanodet-g"),))
+    with pytest.raises(Reached):
+        await serve(settings, MqttSettings(HOST, 1))
+    assert 1.5 * asked_for[0].keepalive_s <= MISSED_BEATS * settings.heartbeat_s
