@@ -32,8 +32,7 @@ class TritonPythonModel:
         size = int(told["height"]), int(told["width"])
         self._inputs = _Jpegs(told["model"], size) if told["takes"] == "jpeg" else _Tensors(told["model"], size)
         for count in range(1, max(1, config["max_batch_size"]) + 1):
-            for _ in range(2):
-                self._inputs.warm_up(count)
+            self._inputs.warm_up(count)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """One run of the model for all requests; a response for each."""
