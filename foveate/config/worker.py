@@ -70,12 +70,19 @@ class WorkerKeys(Keys):
     reply_margin_ms: float = key(_WORKER.reply_margin_ms, "Kept back from each budget for the way down", ge=0)
     duplicate_window_s: float = key(_WORKER.duplicate_window_s, "A request that comes again is known this long", gt=0)
     heartbeat_s: float = key(_WORKER.heartbeat_s, "How often the worker announces itself", gt=0, le=3600)
-    stop_limit_s: float = key(_WORKER.stop_limit_s, "How long it finishes its work when it is stopped", gt=0, le=600)
+    stop_limit_s: float = key(
+        _WORKER.stop_limit_s, "How long it may take to finish its work and leave when it is stopped", gt=0, le=600
+    )
     threads: int | None = key(
         None, "Inference threads; where left out 1, or for `foveate worker` all CPUs that it may use", ge=1, le=256
     )
     metrics_host: IpAddress = key(_WORKER.metrics_host, "IP address on which figures for Prometheus are served")
-    metrics_port: int | None = key(_WORKER.metrics_port, "Port for them, as /metrics; null for none", ge=1, le=65_535)
+    metrics_port: int | None = key(
+        _WORKER.metrics_port,
+        "Port for them as /metrics, and for the probes /healthz and /readyz; null for none",
+        ge=1,
+        le=65_535,
+    )
     providers: tuple[one_of(PROVIDERS), ...] = key(  # type: ignore[valid-type] # the same
         _WORKER.providers,
         "What the models run on, best first; with `cpu` among them, it may stand in for one that cannot be used",
