@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from cloud_worker.jobs import Job
-from cloud_worker.outcomes import Answered, Deliver, Outcome, Refused
+from cloud_worker.outcomes import GAVE_WAY, Answered, Deliver, Outcome, Refused
 from cloud_worker.queue import RequestQueue
 from cloud_worker.replies import Durations
 from pipeline.detections import Detections
+from pipeline.policies.admission import AdmissionBounds
 from pipeline.policies.coalescing import Coalescing, End, Role
 from pipeline.policies.result_cache import CacheGain, ResultCache
+from pipeline.policies.room import Held, makes_room
 from pipeline.timing import Clock
 from pipeline.wire.messages import Refusal, ReuseFigures
 
@@ -54,6 +56,7 @@ class Answers:
 
     def __init__(self, reuse: Reuse, queue: RequestQueue, enqueue: Enqueue, clock: Clock, deliver: Deliver) -> None:
         self._contracts = reuse.contracts
+        self._most_followers = reuse.most_followers
         self._coalesces = reuse.most_followers > 0
         self._flights: Coalescing[Hashable, Job] = Coalescing(reuse.most_followers)
         self._cache = reuse.cache
@@ -94,6 +97,8 @@ class Answers:
         leader = self._flights.leader(key)
         under_way = leader is not None and not self._queue.holds(leader)
         role = self._flights.role(key, job.deadline_s, under_way=under_way)
+        if role is Role.NO_ROOM and self._makes_room(job):
+            role = self._flights.role(key, job.deadline_s, under_way=under_way)
         if leader is not None:
             job = replace(job, jpeg=leader.jpeg)  # the same bytes, held once
         refused = NO_ROOM if role is Role.NO_ROOM else None
@@ -173,6 +178,18 @@ class Answers:
             if refused is not None:
                 self.settle(job, refused, self.waited(job))
         self._busy = False
+
+    def _makes_room(self, newcomer: Job) -> bool:
+        """Whether one more may follow because somebody gave way, of an agent that follows more often."""
+        followers = self._flights.followers()
+        held = [Held(each.request.agent, 0) for _, each in followers]
+        bounds = AdmissionBounds(self._most_followers, capacity_bytes=1)
+        gone = [followers[place] for place in makes_room(held, Held(newcomer.request.agent, 0), bounds) or ()]
+        for key, job in gone:
+            self._flights.withdraw(key, job)
+            del self._questions[job]
+            self._deliver(job, GAVE_WAY, self.waited(job))
+        return bool(gone)
 
     def _shared(self, follower: Job, spent: Durations) -> Durations:
         """The durations of an answer that another job was run for: it waited, and saw the end of the run."""

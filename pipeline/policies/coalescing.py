@@ -71,6 +71,15 @@ class Coalescing(Generic[K, W]):
         flight = self._flights.get(key)
         return None if flight is None else flight.leader
 
+    def followers(self) -> list[tuple[K, W]]:
+        """Who follows whatever question, in the order of their deadlines."""
+        every = [
+            (deadline_s, joined, key, waiter)
+            for key, flight in self._flights.items()
+            for deadline_s, joined, waiter in flight.followers
+        ]
+        return [each[2:] for each in sorted(every, key=lambda each: each[:2])]
+
     def role(self, key: K, deadline_s: float, *, under_way: bool) -> Role:
         """What a newcomer is to do; ``under_way``: the leader's work has begun. Nothing changes before ``enter``."""
         flight = self._flights.get(key)

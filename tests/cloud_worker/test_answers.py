@@ -196,6 +196,23 @@ def test_no_more_follow_than_may() -> None:
     run_virtual(scene())
 
 
+def test_an_agent_that_follows_often_makes_room_for_one_that_does_not() -> None:
+    async def scene() -> None:
+        async with bench([slow()], coalesce=True, queue_capacity=3) as made:
+            other = Requester(made.hub, "a2")
+            running = asyncio.create_task(other.transport.run())
+            await other.transport.wait_connected()
+            sent = [await made.requester.send(make_request(i, budget_ms=900.0 - i)) for i in range(4)]
+            theirs = [await other.send(make_request(i, agent="a2", budget_ms=950.0)) for i in range(3)]
+            await asyncio.sleep(1)
+            refusals = [made.requester.reply_to(one).refused for one in sent]
+            assert refusals == [Refusal.QUEUE_FULL, None, None, None], "its most patient one gives way"
+            assert [other.reply_to(one).refused for one in theirs] == [None, *[Refusal.QUEUE_FULL] * 2]
+            running.cancel()
+
+    run_virtual(scene())
+
+
 def test_those_who_follow_are_refused_with_their_leader_when_the_worker_stops() -> None:
     async def scene() -> None:
         async with bench([slow()], coalesce=True, batch="none", stop_limit_s=0.1) as made:

@@ -125,6 +125,13 @@ class Asking(RuleBasedStateMachine):
         assert self.flights.following == len(self.waiting) - len(asked) <= 6
         assert set(self.ends.values()) <= {1}
 
+    @invariant()
+    def those_who_follow_are_known_by_their_deadlines(self) -> None:
+        found = [(key, self.waiting[number][1]) for key, number in self.flights.followers()]
+        assert [deadline_s for _, deadline_s in found] == sorted(deadline_s for _, deadline_s in found)
+        leaders = {self.flights.leader(key) for key in "ab"}
+        assert Counter(found) == Counter(each for number, each in self.waiting.items() if number not in leaders)
+
 
 TestAsking = Asking.TestCase
 TestAsking.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
