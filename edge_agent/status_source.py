@@ -25,6 +25,7 @@ from edge_agent.status.snapshot import (
     RolloutStatus,
     WorkerStatus,
 )
+from edge_agent.status.tiers import target_statuses, tiers_status
 from edge_agent.status.ways import path_status, steering_status
 from edge_agent.workers import KnownWorker
 from pipeline.metrics.histogram import LogHistogram
@@ -76,6 +77,8 @@ class AgentStatusSource:
             counters=agent.counters(),
             queues=queue_statuses(self._flows(now_s), agent.uplink.workers.all()),
             paths=self._paths(now_s),
+            targets=target_statuses(agent.uplink.target_figures()),
+            bytes_leaving_site=sum(camera.board.departures.leaving_site_bytes for camera in agent.cameras),
         )
 
     def _paths(self, now_s: float) -> list[PathStatus]:
@@ -130,6 +133,7 @@ class AgentStatusSource:
             steering=steering_status(camera.steer, camera.router),
             crops=_crops(camera),
             rollout=_rollout(self._agent.settings.agent, camera.rollout),
+            tiers=tiers_status(camera.settings, board, self._agent.uplink.plan(camera.name)),
             learning=None if self._learning is None else self._learning.status(camera.name),
             **self._budgets(camera),
         )
@@ -211,4 +215,8 @@ def _worker(known: KnownWorker, now_s: float) -> WorkerStatus:
         models=[f"{m.name}@{m.version}" for m in state.models],
         queue_length=state.queue_length,
         infer_ms_p95=state.infer_ms_p95,
+        location=state.location,
+        wait_ms=state.wait_ms,
+        batches=state.batches,
+        reuse=state.reuse,
     )

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles
+from edge_agent.status.snapshot import AgentStatus, CameraStatus, Percentiles, TargetStatus
 from pipeline.policies.restraint import Action
 from pipeline.results import CameraState, DropReason, Origin
 
@@ -32,6 +32,8 @@ class SnapshotCollector(Collector):
         yield from _agent_metrics(self._status)
         yield from _worker_metrics(self._status)
         yield from _queue_metrics(self._status)
+        yield from _target_metrics(self._status.targets)
+        yield from _tier_metrics(self._status.cameras)
         yield from _frame_metrics(self._status.cameras)
         yield from _latency_metrics(self._status.cameras)
         yield from _camera_metrics(self._status.cameras)
@@ -82,6 +84,43 @@ def _queue_metrics(status: AgentStatus) -> Iterator[Metric]:
         if queue.wait_ms is not None:
             wait.add_metric([queue.name], queue.wait_ms / 1000)
     yield from (length, mean, rate, wait)
+
+
+def _target_metrics(targets: list[TargetStatus]) -> Iterator[Metric]:
+    labels = ["target", "tier"]
+    asking = GaugeMetricFamily("foveate_target_open", "1 while requests are sent to the target.", labels=labels)
+    workers = GaugeMetricFamily("foveate_target_workers", "Workers online at the target.", labels=labels)
+    in_flight = GaugeMetricFamily("foveate_target_in_flight", "Requests under way to the target.", labels=labels)
+    trip = GaugeMetricFamily("foveate_target_round_trip_seconds", "Expected for a usual request.", labels=labels)
+    ends = CounterMetricFamily("foveate_target_requests", "Requests, by what came of them.", labels=[*labels, "what"])
+    sent = CounterMetricFamily("foveate_target_bytes", "Bytes of requests sent to the target.", labels=labels)
+    for target in targets:
+        values = [target.target, target.tier]
+        asking.add_metric(values, not target.closed)
+        workers.add_metric(values, target.workers)
+        in_flight.add_metric(values, target.in_flight)
+        if target.round_trip_ms is not None:
+            trip.add_metric(values, target.round_trip_ms / 1000)
+        for what in ("asked", "answered", "refused", "moved"):
+            ends.add_metric([*values, what], getattr(target, what))
+        sent.add_metric(values, target.bytes_up)
+    yield from (asking, workers, in_flight, trip, ends, sent)
+
+
+def _tier_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:
+    labels = ["camera", "tier"]
+    answers = CounterMetricFamily("foveate_answers", "Answers by the tier that gave them.", labels=labels)
+    sent = CounterMetricFamily("foveate_picture_bytes", "Pictures sent to workers of a tier.", labels=labels)
+    leaving = CounterMetricFamily("foveate_bytes_leaving_site", "Pictures sent off the site.", labels=["camera"])
+    for camera in cameras:
+        if (tiers := camera.tiers) is None:
+            continue
+        for tier, count in tiers.answers.items():
+            answers.add_metric([camera.name, tier], count)
+        for tier, size_bytes in tiers.sent_bytes.items():
+            sent.add_metric([camera.name, tier], size_bytes)
+        leaving.add_metric([camera.name], tiers.leaving_site_bytes)
+    yield from (answers, sent, leaving)
 
 
 def _frame_metrics(cameras: list[CameraStatus]) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from pipeline.alerts import Alert
+from pipeline.wire.messages import BatchFigures, ReuseFigures
 
 
 class Percentiles(msgspec.Struct, frozen=True):
@@ -76,6 +77,46 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     down_ms: float
     tail_ms: float
     age_s: float
+
+
+class TargetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Where requests can be sent: the workers of a tier, or of those of them at one ``location``, that serve ``model``.
+
+    ``workers`` are online; ``closed`` is why nothing is asked of it now, empty where it is asked. ``round_trip_ms`` is
+    expected for a usual request (null: nothing fresh is known). Since the start: requests ``asked`` of it, ``answered``
+    in time or late, ``refused``, ``moved`` from it to another target, and ``bytes_up`` to it.
+    """
+
+    target: str
+    tier: str
+    location: str
+    model: str
+    workers: int
+    closed: str
+    round_trip_ms: float | None
+    in_flight: int
+    asked: int
+    answered: int
+    refused: int
+    moved: int
+    bytes_up: int
+
+
+class TiersStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a camera's pictures may go and have gone, and who answers.
+
+    ``allowed`` are the tiers that may have them, ``masked_only`` those of them that get masked crops alone. ``plan`` is
+    whom it asks at present, a quick answer first where there are two; empty where it asks whoever is there, or nobody.
+    ``answers`` are results by the tier that gave them, ``sent_bytes`` pictures by the tier that got them, and
+    ``leaving_site_bytes`` those of them that left the site.
+    """
+
+    allowed: list[str]
+    masked_only: list[str]
+    plan: list[str]
+    answers: dict[str, int]
+    sent_bytes: dict[str, int]
+    leaving_site_bytes: int
 
 
 class LearningStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +206,7 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     learning: LearningStatus | None = None
     rollout: RolloutStatus | None = None
     """None where nothing was ever released to it."""
+    tiers: TiersStatus | None = None
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +219,13 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     models: list[str]
     queue_length: int
     infer_ms_p95: float | None
+    location: str = ""
+    wait_ms: float | None = None
+    """How long a newcomer would wait there."""
+    batches: BatchFigures | None = None
+    """What it has run since its start; None where it does not tell."""
+    reuse: ReuseFigures | None = None
+    """Answers that cost no run; None where it does not tell."""
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +264,9 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Events that are not the end of a frame, by kind, since the start."""
     queues: list[QueueStatus] = []
     paths: list[PathStatus] = []
+    targets: list[TargetStatus] = []
+    bytes_leaving_site: int = 0
+    """Pictures of all cameras that have gone to workers of the tier cloud, since the start."""
 
 
 class StatusSource(Protocol):

@@ -138,7 +138,7 @@ async def test_every_number_of_the_snapshot_is_on_the_page(page: Page) -> None:
         await expect(shown(page, "circuit-state")).to_have_text("cloud in use")
         await expect(page.locator("#models")).to_contain_text("edgenanodet-g-192@1cloudnanodet-g-416@1")
         cells = await page.locator(".workers tbody tr").locator("th, td").all_inner_texts()
-        assert cells == ["w-1", "online", "cloud", "nanodet-g-416@1", "4", "44.8"]
+        assert cells == ["w-1", "online", "cloud", "nanodet-g-416@1", "4", "–", "44.8"]
 
 
 async def test_queues_show_littles_law_beside_the_measured_length(page: Page) -> None:
@@ -551,7 +551,7 @@ async def test_the_page_has_headings_captions_and_live_regions(page: Page) -> No
     async with visiting(page, FakeStatusSource()):
         assert await page.locator("h1").all_inner_texts() == ["Foveate"]
         headings = await page.locator("h2").all_text_contents()
-        assert headings == ["Cameras", "Alerts", "Workers and models", "Queues"]
+        assert headings == ["Cameras", "Alerts", "Workers and models", "Tiers", "Batches and reuse", "Queues"]
         assert await page.locator("table:not(:has(caption))").count() == 0
         assert await page.locator("th:not([scope])").count() == 0
         assert await shown(page, "state").get_attribute("aria-live") == "polite"

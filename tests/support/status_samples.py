@@ -18,9 +18,12 @@ from edge_agent.status.snapshot import (
     PathStatus,
     Percentiles,
     QueueStatus,
+    TargetStatus,
+    TiersStatus,
     WorkerStatus,
 )
 from pipeline.alerts import Alert
+from pipeline.wire.messages import BatchFigures, ReuseFigures
 
 HOSTILE = '<img src=x onerror="window.hacked=1">\'&amp;"🦊'
 
@@ -155,6 +158,67 @@ def queue(name: str = "uplink", **changes: Any) -> QueueStatus:
         name=name, length=2, arrivals_per_s=11.5, wait_ms=61.0, expected_length=0.7015, mean_length=0.6984
     )
     return msgspec.structs.replace(base, **changes)
+
+
+def target(name: str = "edge@hall", **changes: Any) -> TargetStatus:
+    """The workers in a hall on site."""
+    base = TargetStatus(
+        target=name,
+        tier=name.partition("@")[0],
+        location=name.partition("@")[2],
+        model="nanodet-g-416",
+        workers=2,
+        closed="",
+        round_trip_ms=43.7,
+        in_flight=1,
+        asked=1_840,
+        answered=1_801,
+        refused=21,
+        moved=18,
+        bytes_up=14_720_000,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def tiers(**changes: Any) -> TiersStatus:
+    """A camera that gives the cloud masked crops alone."""
+    base = TiersStatus(
+        allowed=["device", "edge", "cloud"],
+        masked_only=["cloud"],
+        plan=["edge@hall", "cloud"],
+        answers={"device": 10_615, "edge": 1_517, "cloud": 196},
+        sent_bytes={"edge": 12_140_000, "cloud": 1_568_400},
+        leaving_site_bytes=1_568_400,
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def serving_worker(name: str = "w-2", **changes: Any) -> WorkerStatus:
+    """A worker that batches and remembers."""
+    return worker(
+        name,
+        **{
+            "tier": "edge",
+            "location": "hall",
+            "wait_ms": 12.6,
+            "batches": BatchFigures(
+                sizes={"1": 804, "2": 311, "4": 96, "8": 12},
+                reasons={"full": 12, "deadline": 214, "idle": 997},
+                padded_share=0.0823,
+            ),
+            "reuse": ReuseFigures(
+                joined=77,
+                hits=412,
+                misses=1388,
+                hit_ratio=0.229,
+                hit_ms=1.9,
+                miss_ms=52.4,
+                mean_ms=40.8,
+                held_bytes=318_200,
+            ),
+            **changes,
+        },
+    )
 
 
 def path(**changes: Any) -> PathStatus:

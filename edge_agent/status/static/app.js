@@ -2,8 +2,10 @@
 
 import { showAlerts } from "./alerts.js";
 import { CameraCard } from "./camera.js";
-import { NONE, ago, count, decimal, element, field, isolated, setChildren, setText, words } from "./dom.js";
+import { NONE, ago, count, decimal, element, field, isolated, pill, rowHead, setChildren, setText, words } from "./dom.js";
 import { showQueues } from "./queues.js";
+import { showServing } from "./serving.js";
+import { showTiers } from "./tiers.js";
 
 const POLL_MS = 1000;
 const POLL_TIMEOUT_MS = 3000;
@@ -98,23 +100,20 @@ function wayText(path) {
 
 function workerRow(worker) {
   const row = element("tr");
-  const head = element("th");
-  head.scope = "row";
-  head.append(isolated(worker.worker));
   const state = element("td");
-  const pill = element("span", "pill");
-  pill.dataset.tone = worker.online ? "good" : "bad";
-  pill.append(element("i", "dot"), worker.online ? "online" : "offline");
-  state.append(pill);
+  state.append(pill(worker.online ? "good" : "bad", worker.online ? "online" : "offline"));
   if (worker.reason) state.append(" ", isolated(worker.reason, "muted"));
   const models = element("td");
   models.append(isolated(worker.models.join(", ") || NONE));
+  const tier = element("td", "", worker.tier);
+  if (worker.location) tier.append(", ", isolated(worker.location));
   row.append(
-    head,
+    rowHead(worker.worker),
     state,
-    element("td", "", worker.tier),
+    tier,
     models,
     element("td", "num", count(worker.queue_length)),
+    element("td", "num", decimal(worker.wait_ms)),
     element("td", "num", decimal(worker.infer_ms_p95)),
   );
   return row;
@@ -127,6 +126,8 @@ function show(status) {
   showCameras(status);
   showAlerts(status);
   showWorkers(status);
+  showTiers(status);
+  showServing(status);
   showQueues(status);
   setLink("live");
 }

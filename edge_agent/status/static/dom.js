@@ -44,6 +44,33 @@ export function decimal(value) {
   return Math.abs(value) < 99.95 ? tenths.format(value) : integers.format(value);
 }
 
+export function size(bytes) {
+  if (bytes === 0) return "0";
+  if (bytes < 1e6) return `${decimal(bytes / 1e3)} kB`;
+  return bytes < 1e9 ? `${decimal(bytes / 1e6)} MB` : `${decimal(bytes / 1e9)} GB`;
+}
+
+// A cell that can say what it is where a narrow page has no room for the head of its column.
+export function cell(label, text, className) {
+  const made = element("td", className, text);
+  made.dataset.label = label;
+  return made;
+}
+
+export function rowHead(name) {
+  const made = element("th");
+  made.scope = "row";
+  made.append(isolated(name));
+  return made;
+}
+
+export function pill(tone, text) {
+  const made = element("span", "pill");
+  made.dataset.tone = tone;
+  made.append(element("i", "dot"), text);
+  return made;
+}
+
 // Rounded down, so that 100 % means all of them.
 export function percent(ratio) {
   if (ratio === null) return NONE;

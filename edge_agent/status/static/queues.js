@@ -1,6 +1,6 @@
 // The table of queues: what Little's law says of each, beside what was measured.
 
-import { NONE, count, decimal, element, isolated, setChildren } from "./dom.js";
+import { NONE, count, decimal, element, rowHead, setChildren } from "./dom.js";
 
 const lengths = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 
@@ -10,11 +10,8 @@ function length(value) {
 
 function row(queue) {
   const made = element("tr");
-  const head = element("th");
-  head.scope = "row";
-  head.append(isolated(queue.name));
   made.append(
-    head,
+    rowHead(queue.name),
     element("td", "num", decimal(queue.arrivals_per_s)),
     element("td", "num", decimal(queue.wait_ms)),
     element("td", "num", length(queue.expected_length)),

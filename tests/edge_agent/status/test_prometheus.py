@@ -12,6 +12,8 @@ from tests.support.status_samples import (
     percentiles,
     queue,
     silent_camera,
+    target,
+    tiers,
     troubled_camera,
     worker,
 )
@@ -79,6 +81,30 @@ def named(found: Samples, name: str) -> Samples:
 )
 def test_each_figure_of_the_snapshot_is_there_in_base_units(name: str, labels: dict[str, str], value: float) -> None:
     assert of(samples(agent()), name, **labels) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("foveate_target_open", {"target": "edge@hall", "tier": "edge"}, 1),
+        ("foveate_target_open", {"target": "cloud", "tier": "cloud"}, 0),
+        ("foveate_target_workers", {"target": "edge@hall", "tier": "edge"}, 2),
+        ("foveate_target_in_flight", {"target": "edge@hall", "tier": "edge"}, 1),
+        ("foveate_target_round_trip_seconds", {"target": "edge@hall", "tier": "edge"}, 0.0437),
+        ("foveate_target_requests_total", {"target": "edge@hall", "tier": "edge", "what": "moved"}, 18),
+        ("foveate_target_bytes_total", {"target": "edge@hall", "tier": "edge"}, 14_720_000),
+        ("foveate_answers_total", {"camera": "plaza", "tier": "edge"}, 1_517),
+        ("foveate_picture_bytes_total", {"camera": "plaza", "tier": "cloud"}, 1_568_400),
+        ("foveate_bytes_leaving_site_total", {"camera": "plaza"}, 1_568_400),
+    ],
+)
+def test_targets_and_where_pictures_go_are_told_in_base_units(name: str, labels: dict[str, str], value: float) -> None:
+    closed = target("cloud", closed="gone", round_trip_ms=None)
+    assert of(samples(agent(targets=[target(), closed], cameras=[camera(tiers=tiers())])), name, **labels) == value
+
+
+def test_a_target_of_which_nothing_fresh_is_known_has_no_round_trip() -> None:
+    assert named(samples(agent(targets=[target(round_trip_ms=None)])), "foveate_target_round_trip_seconds") == {}
 
 
 def test_the_frames_still_add_up_in_the_metrics() -> None:
