@@ -84,7 +84,8 @@ class _Pages:
     def _page(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == "/metrics":
-            return self._metrics(environ, start_response)
+            page: Iterable[bytes] = self._metrics(environ, start_response)
+            return page
         if path == "/healthz":
             self._on_loop(lambda: None)
             return _told(start_response, "200 OK", "alive")

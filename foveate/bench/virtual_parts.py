@@ -116,7 +116,7 @@ class Counted:
         self._inner = inner
         self.sent: list[tuple[float, int]] = []
         self.subscribe, self.on_connect, self.run = inner.subscribe, inner.on_connect, inner.run
-        self.wait_connected = inner.wait_connected
+        self.wait_connected, self.unsubscribe = inner.wait_connected, inner.unsubscribe
 
     @property
     def state(self) -> Any:

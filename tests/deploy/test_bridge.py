@@ -179,7 +179,8 @@ async def test_only_what_the_bridge_names_leaves_the_site_and_comes_to_it(sites:
 async def test_the_bridge_comes_back_by_itself_and_brings_nothing_from_before(sites: Sites) -> None:
     agent = Agent(sites)
     async with running(agent.session):
-        beyond, got = sites.in_the_cloud("worker"), []
+        beyond = sites.in_the_cloud("worker")
+        got: list[Message] = []
         beyond.subscribe(topics.request("cloud", "m"), got.append)
         async with running(beyond):
             await agent.ask(b"1")
