@@ -18,6 +18,7 @@ from pipeline.detectors.onnx import BatchRule, OnnxDetector, tensor_shape
 from pipeline.detectors.open_inference import OpenInferenceSession
 from pipeline.detectors.open_inference_session import RemoteSession
 from pipeline.detectors.session import ORT_ERRORS, open_session
+from pipeline.detectors.split import SplitSession
 from pipeline.errors import ModelError
 
 HEADS: dict[str, Head] = {"nanodet": NANODET, "centre": CENTRE}
@@ -68,10 +69,19 @@ def load_file(
     if threads < 1:
         raise ModelError(f"{threads} inference threads asked for model {entry.name!r}: at least 1 is needed.")
     check_contract(entry, input_size)
-    session = open_session(path, threads, one_shape=input_size is not None, providers=on.providers)
+    session = _open(path, threads, on, one_shape=input_size is not None)
     made = prove(path, entry, session, label_file=label_file, labels=labels, input_size=input_size, on=on)
     logger.info("model %s %s loaded from %s, %d inference threads", entry.name, entry.version, path, threads)
     return made
+
+
+def _open(path: Path, threads: int, on: Execution, *, one_shape: bool) -> Session:
+    """The session of a model that runs here; two in one where its batches are shared out and it lets them."""
+    whole: Session = open_session(path, threads, one_shape=one_shape, providers=on.providers)
+    fixed = any(isinstance(side, int) for item in whole.get_inputs() for side in item.shape[:1])
+    if not on.split_batches or threads == 1 or on.providers != ("cpu",) or fixed:
+        return whole
+    return SplitSession(whole, open_session(path, 1, one_shape=one_shape), threads)
 
 
 def load_remote(
