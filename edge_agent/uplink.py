@@ -89,6 +89,7 @@ class Uplink:
 
     def requests(self) -> RequestCounts:
         """The account of all questions asked."""
+        self._book.expire(self._clock.now_s())
         return self._book.counts()
 
     def plan(self, camera: str, kind: str = "mosaic") -> Plan:

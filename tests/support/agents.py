@@ -31,8 +31,15 @@ from pipeline.timing import LoopClock
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_echo, decode_request, encode_reply, encode_worker_state
-from pipeline.wire.messages import Echo, Refusal, Reply, Request, WireDetection, WorkerModel, WorkerState
+from pipeline.wire.codec import (
+    BadPayload,
+    decode_cancel,
+    decode_echo,
+    decode_request,
+    encode_reply,
+    encode_worker_state,
+)
+from pipeline.wire.messages import Cancel, Echo, Refusal, Reply, Request, WireDetection, WorkerModel, WorkerState
 from tests.support.detectors import VirtualRunner, grey_picture
 
 MODEL = "nanodet-g"
@@ -123,16 +130,29 @@ class Deed:
 
 
 class Cloud:
-    """A scripted worker. ``deeds`` are for requests and probes in order, the last one for all that follow."""
+    """A scripted worker. ``deeds`` are for requests and probes in order, the last one for all that follow.
 
-    def __init__(self, hub: MemoryHub, deeds: Sequence[Deed]) -> None:
-        self._transport = MemoryTransport(hub, name="cloud")
-        self._transport.subscribe(topics.request_share("g", "cloud", MODEL), self._on_request)
+    ``announced`` are fields of its state. While it is ``dead`` it does nothing, and nobody is told.
+    """
+
+    def __init__(
+        self, hub: MemoryHub, deeds: Sequence[Deed], *, name: str = "w", model: str = MODEL, **announced: Any
+    ) -> None:
+        models = [WorkerModel(name=model, version="1", label_set="x")]
+        self._state = WorkerState(worker=name, online=True, models=models, heartbeat_s=1e6, **announced)
+        self._transport = MemoryTransport(hub, name="cloud" if name == "w" else name)
+        tier = self._state.tier
+        for target in topics.targets(tier, self._state.location):
+            self._transport.subscribe(topics.request_share("g", target, model), self._on_request)
+            self._transport.subscribe(topics.cancels(target), self._on_cancel)
         self._transport.on_connect(self._announce)
-        self._deeds = deeds
+        self.deeds = deeds
         self._replies: set[asyncio.Task[None]] = set()
         self._asked = 0
         self.requests: list[Request] = []
+        self.asked_at_s: list[float] = []
+        self.cancelled = 0
+        self.dead = False
 
     async def run(self) -> None:
         await self._transport.run()
@@ -142,12 +162,19 @@ class Cloud:
 
     async def tell(self, *, online: bool) -> None:
         """Say that the worker is there, or gone."""
-        state = WorkerState(worker="w", online=online, models=[WorkerModel(name=MODEL, version="1", label_set="x")])
-        payload = encode_worker_state(msgspec.structs.replace(state, heartbeat_s=1e6))
-        await self._transport.publish(Outgoing(topics.worker("w"), payload, qos=1, retain=True))
+        state = self._state if online else WorkerState(worker=self._state.worker, online=False)
+        payload = encode_worker_state(state)
+        await self._transport.publish(Outgoing(topics.worker(state.worker), payload, qos=1, retain=True))
+
+    def _on_cancel(self, message: Message) -> None:
+        cancel = decode_cancel(message.payload)
+        assert isinstance(cancel, Cancel)
+        self.cancelled += len(cancel.correlations)
 
     def _on_request(self, message: Message) -> None:
-        deed = self._deeds[min(self._asked, len(self._deeds) - 1)]
+        if self.dead:
+            return
+        deed = self.deeds[min(self._asked, len(self.deeds) - 1)]
         self._asked += 1
         echo = decode_echo(message.payload)
         if echo is not None:
@@ -157,6 +184,7 @@ class Cloud:
         assert not isinstance(decoded, BadPayload), decoded.reason
         request, _ = decoded
         self.requests.append(request)
+        self.asked_at_s.append(asyncio.get_running_loop().time())
         if request.kind == "frame" and deed.frame_s is not None:
             deed = replace(deed, delay_s=deed.frame_s + 0.02, infer_ms=deed.frame_s * 1000)
         self._play(deed, self._reply(message, request, deed))
@@ -164,7 +192,8 @@ class Cloud:
     def _play(self, deed: Deed, reply: Coroutine[Any, Any, None]) -> None:
         async def play(delay_s: float) -> None:
             await asyncio.sleep(delay_s)
-            await reply
+            if not self.dead:
+                await reply
 
         if deed.delay_s is None:
             reply.close()
@@ -176,7 +205,7 @@ class Cloud:
 
     async def _echo(self, message: Message, echo: Echo) -> None:
         assert message.response_topic is not None
-        writer = ReplyWriter("w", {})
+        writer = ReplyWriter(self._state.worker, {})
         address = ReplyAddress(message.response_topic, message.correlation or b"")
         await self._transport.publish(
             Outgoing(message.response_topic, writer.echo(address, echo), correlation=message.correlation)
@@ -188,7 +217,7 @@ class Cloud:
             camera=request.camera,
             epoch=request.epoch,
             seq=request.seq,
-            worker="w",
+            worker=self._state.worker,
             model=request.model,
             model_version="1",
             detections=[] if deed.refused else [self._seen(request, crop.placed[2:], deed) for crop in request.crops],
@@ -237,6 +266,7 @@ class Stage:
     hub: MemoryHub
     agent: Agent
     cloud: Cloud | None
+    others: list[Cloud]
     kept: Kept
     sources: list[Pictures]
     control: MemoryTransport
@@ -315,10 +345,11 @@ async def stage(
     state_dir: Path | None = None,
     rollout: JudgingSettings | None = None,
     aside: Runner | None = None,
+    others: Sequence[Callable[[MemoryHub], Cloud]] = (),
 ) -> AsyncIterator[Stage]:
     """Set up an agent ``a1``; ``deeds`` None is a world without workers, ``image_s`` what the gate takes, ``light`` a
     lighter small model, which takes as long as the other one, as does a candidate without a runner ``aside`` of its
-    own.
+    own. ``others`` make further workers.
     """
     hub = MemoryHub()
     small = model or SmallModel(UNSURE_PERSON)
@@ -335,12 +366,12 @@ async def stage(
     pools = Pools(VirtualRunner(lambda: image_s) if image_s else Inline(), VirtualRunner(lambda: small.run_s), aside)
     agent = Agent(settings, small, Links(bulk, control), pools, LoopClock(), lambda _: next(waiting), kept, light)
     cloud = Cloud(hub, deeds) if deeds is not None else None
-    made = Stage(hub, agent, cloud, kept, list(sources), control, bulk)
+    more = [make(hub) for make in others]
+    made = Stage(hub, agent, cloud, more, kept, list(sources), control, bulk)
     listener = MemoryTransport(hub, name="listener")
     listener.subscribe("foveate/#", made.heard.append)
     sessions = [asyncio.create_task(listener.run())]
-    if cloud is not None:
-        sessions.append(asyncio.create_task(cloud.run()))
+    sessions += [asyncio.create_task(worker.run()) for worker in (cloud, *more) if worker is not None]
     await asyncio.sleep(0)
     if not broker_up:
         hub.stop()
