@@ -12,6 +12,10 @@ from pipeline.geometry import Size
 from pipeline.timing import Clock
 
 GREY = 114
+ROUNDS = 3
+"""Every size is measured so often, in rounds, because one slow run would tell of a gain, or of none, for minutes."""
+LONG_S = 2.0
+"""No other round is begun after so long: a model that is slow to warm up is less disturbed as well."""
 EACH_SIZE_UP_TO = 32
 """Larger batches are warmed by doubling: what lies between costs more to try than the first request loses."""
 
@@ -66,17 +70,20 @@ def warm_ups(largest_px: tuple[int, int], max_batch: int, *, native: bool) -> li
 
 
 def warm_up(detector: Warmable, plan: Sequence[WarmUp], clock: Clock) -> list[RunTime]:
-    """Run every batch size of a plan, and say how long each took. Blocks.
+    """Run every batch size of a plan, up to three times, and say how long each run took. Blocks.
 
     The largest batch goes first, and is run once more before it is measured: its first run pays for memory that all the
     others then find.
     """
     times: list[RunTime] = []
     for each in plan:
+        began_s = clock.now_s()
         picture: Image = np.full((each.picture.height, each.picture.width, 3), GREY, np.uint8)
         batches = batch_sizes(min(each.max_batch, detector.batch_size or each.max_batch))
         detector.detect([picture] * batches[0], 0.5)
-        times += [_measured(detector, picture, batch, clock) for batch in batches]
+        for turn in range(ROUNDS):
+            if turn == 0 or clock.now_s() - began_s < LONG_S:
+                times += [_measured(detector, picture, batch, clock) for batch in batches]
     return times
 
 
