@@ -90,17 +90,9 @@ class Requester:
         number = next(self._numbers)
         return await self._send(encode_echo(Echo(echo=number)), number)
 
-    def replied(self, correlation: bytes) -> bool:
-        """Whether a reply of any kind has come."""
-        return correlation in self._trips
-
     def took(self, correlation: bytes) -> Trip | None:
-        """What a request took; None where it was not answered. Raises BrokerError on a refusal."""
-        trip = self._trips.get(correlation)
-        if trip is not None and trip.reply.refused is not None:
-            reply = trip.reply
-            raise BrokerError(f"The worker refused a request of the measurement: {reply.refused}, {reply.detail}.")
-        return trip
+        """What a request took; None where no answer has come, or a refusal."""
+        return self._trips.get(correlation)
 
     async def _ready(self) -> None:
         try:
@@ -128,7 +120,9 @@ class Requester:
         now_s = self._clock.now_s()
         reply = decode_reply(message.payload)
         sent_s = self._sent_s.get(message.correlation or b"")
-        if message.correlation is not None and sent_s is not None and not isinstance(reply, BadPayload):
+        if message.correlation is None or sent_s is None or isinstance(reply, BadPayload):
+            return
+        if reply.refused is None:
             self._trips[message.correlation] = Trip((now_s - sent_s) * 1000, reply)
 
     def _on_worker(self, message: Message) -> None:

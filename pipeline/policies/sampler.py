@@ -25,7 +25,8 @@ class TokenClock:
     """At most ``rate_fps`` frames per second of scene time, evenly spaced.
 
     Due times lie on a grid, so that jitter of the camera does not lower the rate; a frame may come a tenth of a
-    period early. After a gap the grid starts anew instead of catching up.
+    period early. After a gap nothing is caught up. The grid is that of the clock, multiples of the period, and not of
+    the first frame: several who watch one camera by one clock take the same frames, whenever each began.
     """
 
     def __init__(self, rate_fps: float) -> None:
@@ -41,14 +42,19 @@ class TokenClock:
             self._taken_s = None
         self._last_s = at_s
         if self._taken_s is None:
-            self._taken_s = at_s
+            self._taken_s = _tick(at_s, self._period_s)
             return SampleDecision(due=True, reason="first")
         period_s = self._period_s if most_fps is None else max(self._period_s, 1.0 / most_fps)
         due_s = self._taken_s + period_s
         if at_s < due_s - 0.1 * period_s:
             return SampleDecision(due=False, reason="not_due")
-        self._taken_s = due_s if at_s < due_s + period_s else at_s
+        self._taken_s = due_s if at_s < due_s + period_s else _tick(at_s, self._period_s)
         return SampleDecision(due=True, reason="due")
+
+
+def _tick(at_s: float, period_s: float) -> float:
+    """The newest multiple of a period; a rounding error does not make it the one before."""
+    return math.floor(at_s / period_s + 1e-6) * period_s
 
 
 @dataclass(frozen=True, slots=True)

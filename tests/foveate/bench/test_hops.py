@@ -8,15 +8,14 @@ import pytest
 from cloud_worker.service import WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
 from foveate.bench import hops
-from foveate.bench.hop_parts import Requester, Trip
+from foveate.bench.hop_parts import Trip
 from foveate.bench.reference import LARGE
-from pipeline.errors import BrokerError
 from pipeline.geometry import Size
 from pipeline.timing import MonotonicClock
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
 from pipeline.wire.messages import Reply
-from tests.support.brokers import Embedded, until
+from tests.support.brokers import Embedded
 from tests.support.detectors import ScriptedDetector, grey_picture, jpeg_of
 
 SHOWN = [hops.Picture(jpeg_of(grey_picture(8 * (i + 1))), Size(64, 64)) for i in range(10)]
@@ -55,17 +54,17 @@ async def test_pictures_and_probes_are_counted_apart_and_the_first_ones_left_out
     assert (done.received, done.echoed, done.cached) == (2 * len(SHOWN), len(SHOWN), 0)
 
 
-async def test_a_request_that_the_worker_refuses_ends_the_measurement(mqtt: MqttSettings) -> None:
+async def test_what_the_worker_refuses_is_counted_as_lost(mqtt: MqttSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hops, "PER_S", 40.0)
+    monkeypatch.setattr(hops, "LAST_REPLY_S", 0.3)
     service = worker(mqtt, pixel_limit=100)
     serving = asyncio.create_task(service.run())
-    requester = Requester("hops", mqtt, LARGE[0], MonotonicClock())
-    async with requester.connected():
-        asked = await requester.ask(SHOWN[0].data, SHOWN[0].size)
-        await until(lambda: requester.replied(asked))
-        with pytest.raises(BrokerError, match="refused a request of the measurement: too_large"):
-            requester.took(asked)
+    trips = hops.Trips()
+    await hops.trip(mqtt, SHOWN, trips)
     service.stop()
     await serving
+    assert (trips.picture_ms, trips.probe_ms) == ([], [])
+    assert trips.lost == len(SHOWN) - hops.WARM_REQUESTS
 
 
 def test_the_way_is_the_round_trip_less_the_workers_total() -> None:

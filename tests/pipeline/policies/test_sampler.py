@@ -74,6 +74,24 @@ def test_never_more_than_the_rate_over_any_stretch(rate_fps: float, gaps_s: list
         assert value - lowest <= 1.1 + 1e-6
 
 
+@pytest.mark.parametrize("camera_fps", [10.0, 15.0, 25.0, 30.0])
+@pytest.mark.parametrize("later", [0, 1, 37])
+def test_those_who_watch_one_camera_take_the_same_frames_whenever_each_began(camera_fps: float, later: int) -> None:
+    """Each has a frame up to 3 ms late. Where the camera's phase lies just at the limit they differ: seldom in all."""
+    chance = np.random.default_rng(1)
+
+    def numbers(first: int, start_s: float) -> set[int]:
+        clock, late_s = TokenClock(5.0), chance.uniform(0.0, 0.003, 200).tolist()
+        return {n for n in range(first, 200) if clock.take(start_s + n / camera_fps + late_s[n]).due}
+
+    shared, taken_by_one = 0, 0
+    for start_s in chance.uniform(1000.0, 1001.0, 100).tolist():
+        one, other = numbers(0, start_s), numbers(later, start_s)
+        shared += len({number for number in one & other if number > later})
+        taken_by_one += len({number for number in one if number > later})
+    assert shared >= 0.9 * taken_by_one
+
+
 @pytest.mark.parametrize("rate_fps", [0.0, -1.0, float("nan")])
 def test_a_rate_that_is_none_is_refused(rate_fps: float) -> None:
     with pytest.raises(ValueError, match="rate_fps"):
