@@ -62,10 +62,24 @@ async def test_a_model_is_served_while_another_is_loaded_and_that_one_as_soon_as
     await until(lambda: later in scene.requester.replies)
     assert (scene.requester.reply_to(later).model, scene.requester.reply_to(later).refused) == ("n", None)
     assert [model.name for model in scene.service.worker_state().models] == ["m", "n"]
+    sessions = [session for session in scene.hub._sessions if session is not scene.requester.transport]
     scene.service.stop()
+    last = [await scene.ask(4, "m"), await scene.ask(5, "n")]
     await asyncio.wait_for(running[0], 10)
+    assert [scene.requester.reply_to(one).refused for one in last] == [None, None]
+    assert not [one for session in sessions for one in session.subscriptions if one.topic_filter.startswith("$share")]
     assert len(scene.hub._sessions) == 1, "the session of the later model ends with the worker"
     running[1].cancel()
+
+
+async def test_a_model_that_is_ready_when_the_worker_stops_is_not_served_any_more() -> None:
+    scene = Scene()
+    running = asyncio.create_task(scene.run(scene.load))
+    await until(lambda: len(scene.hub._sessions) == 1)
+    scene.service.stop()
+    scene.loaded.set()
+    await asyncio.wait_for(running, 10)
+    assert [model.name for model in scene.service.worker_state().models] == ["m"]
 
 
 async def test_a_worker_that_is_stopped_does_not_wait_for_a_model_that_is_being_loaded() -> None:

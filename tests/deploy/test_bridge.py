@@ -4,7 +4,7 @@ import asyncio
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.timing import MonotonicClock
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.mqtt import MqttTransport
-from pipeline.transport.settings import MqttSettings
+from pipeline.transport.settings import MqttSettings, TlsSettings
 from pipeline.wire import topics
 from pipeline.wire.codec import decode_reply, decode_worker_state, encode_request
 from pipeline.wire.messages import Refusal, Reply, WorkerState
@@ -24,6 +24,8 @@ from tests.support.detectors import ScriptedDetector, grey_picture, jpeg_of
 from tests.support.workers import make_request
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "mosquitto"
+NAME = "localhost"
+"""What the certificate of the broker in the cloud is for."""
 USERS = ("bridge-site-a", "worker", "viewer")
 
 pytestmark = pytest.mark.mosquitto
@@ -35,20 +37,23 @@ def shared_lines() -> str:
     return "\n".join(line for line in lines if not line.startswith(("listener", "allow_anonymous", "set_tcp_nodelay")))
 
 
-def bridge_to(port: int) -> str:
-    """Our bridge, to a broker on this machine, without TLS."""
+def bridge_to(port: int, ca_file: Path) -> str:
+    """Our bridge, to a broker on this machine with a certificate of this authority."""
     text = (FOLDER / "bridge.conf").read_text("utf-8")
-    text, addresses = re.subn(r"^address .*$", f"address {HOST}:{port}", text, flags=re.M)
-    text, certificates = re.subn(r"^bridge_cafile .*\n", "", text, flags=re.M)
+    text, addresses = re.subn(r"^address .*$", f"address {NAME}:{port}", text, flags=re.M)
+    text, certificates = re.subn(r"^bridge_cafile .*$", f"bridge_cafile {ca_file}", text, flags=re.M)
     text, passwords = re.subn(r"^remote_password .*$", "remote_password bridge-site-a", text, flags=re.M)
     assert (addresses, certificates, passwords) == (1, 1, 1)
     return text
 
 
 class Sites:
-    """The broker of a site, and the one in the cloud under our access list; each user's password is its name."""
+    """The broker of a site, and the one in the cloud, with TLS, under our access list.
 
-    def __init__(self, program: str, folder: Path) -> None:
+    Each user's password is its name.
+    """
+
+    def __init__(self, program: str, folder: Path, certificates: Path) -> None:
         passwords, access = folder / "passwords", folder / "acl"
         tool = shutil.which("mosquitto_passwd") or str(Path(program).with_name("mosquitto_passwd"))
         passwords.touch()
@@ -57,20 +62,23 @@ class Sites:
         shutil.copy(FOLDER / "acl.example", access)
         for file in (passwords, access):
             file.chmod(0o644)
-        self.cloud = Mosquitto(program, f"{shared_lines()}\npassword_file {passwords}\nacl_file {access}")
-        self.site = Mosquitto(program, f"{shared_lines()}\n{bridge_to(self.cloud.port)}")
+        self._ca_file = certificates / "ca.pem"
+        tls = f"certfile {certificates / 'cert.pem'}\nkeyfile {certificates / 'key.pem'}"
+        self.cloud = Mosquitto(program, f"{tls}\n{shared_lines()}\npassword_file {passwords}\nacl_file {access}")
+        self.site = Mosquitto(program, f"{shared_lines()}\n{bridge_to(self.cloud.port, self._ca_file)}")
 
     def on_site(self) -> MqttTransport:
         return MqttTransport(MqttSettings(HOST, self.site.port), None, quick_backoff())
 
     def in_the_cloud(self, user: str, will: Outgoing | None = None) -> MqttTransport:
-        settings = MqttSettings(HOST, self.cloud.port, username=user, password=user)
+        tls = TlsSettings(str(self._ca_file))
+        settings = MqttSettings(NAME, self.cloud.port, username=user, password=user, tls=tls)
         return MqttTransport(settings, will, quick_backoff())
 
 
 @pytest.fixture
-def sites(mosquitto: str, public_folder: Path) -> Iterator[Sites]:
-    made = Sites(mosquitto, public_folder)
+def sites(mosquitto: str, public_folder: Path, authority: Callable[[str, int], Path]) -> Iterator[Sites]:
+    made = Sites(mosquitto, public_folder, authority(NAME, 2))
     made.cloud.start()
     made.site.start()
     yield made
