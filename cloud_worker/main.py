@@ -12,7 +12,7 @@ from pathlib import Path
 import cv2
 
 from cloud_worker.announce import offline
-from cloud_worker.probes import Probed, probes_served
+from cloud_worker.health import Health, health_served
 from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
 from cloud_worker.threads import ThreadRunner
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Process:
-    """What signals and probes find of a worker: nothing to serve with while the first model is being loaded."""
+    """What signals and health checks find of a worker: nothing to serve with while the first model is being loaded."""
 
     service: WorkerService | None = None
 
@@ -58,8 +58,8 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     cv2.setNumThreads(settings.threads)
     broker = replace(broker, keepalive_s=min(broker.keepalive_s, KEEPALIVE_S))
     process = _Process()
-    probes = probes_served(Probed(process.state, process.fault), settings.metrics_host, settings.metrics_port)
-    with _stopped_by_signals(process), probes:
+    pages = health_served(Health(process.state, process.fault), settings.metrics_host, settings.metrics_port)
+    with _stopped_by_signals(process), pages:
         runners = Runners()
         first, *rest = settings.models
         detectors, prepared = await runners.model.run(partial(_load, first, settings, models_dir))

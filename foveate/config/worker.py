@@ -79,7 +79,7 @@ class WorkerKeys(Keys):
     metrics_host: IpAddress = key(_WORKER.metrics_host, "IP address on which figures for Prometheus are served")
     metrics_port: int | None = key(
         _WORKER.metrics_port,
-        "Port for them as /metrics, and for the probes /healthz and /readyz; null for none",
+        "Port for them as /metrics, and for the health checks /healthz and /readyz; null for none",
         ge=1,
         le=65_535,
     )

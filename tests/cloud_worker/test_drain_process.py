@@ -52,7 +52,7 @@ class Worker:
         self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(broker_port), name, str(self._port)])
 
     def ready(self) -> tuple[int, str]:
-        """What the readiness probe says; (0, "") where nobody answers."""
+        """What its readiness check says; (0, "") where nobody answers."""
         connection = http.client.HTTPConnection(HOST, self._port, timeout=5)
         try:
             connection.request("GET", "/readyz")

@@ -13,8 +13,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cloud_worker.health import ANSWER_WITHIN_S
 from cloud_worker.metrics import WorkerCollector
-from cloud_worker.probes import ANSWER_WITHIN_S
 from cloud_worker.settings import WorkerSettings
 from foveate.config.document import parse_document
 from foveate.config.load import configure

@@ -28,7 +28,7 @@ CLIENT_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class Health:
     """What is asked of a worker; both are called on the event loop. ``state`` is None while there is nothing to tell.
 
     ``fault`` says in words why nobody should count on the worker now, and is empty while it serves.
@@ -39,7 +39,7 @@ class Probed:
 
 
 @contextmanager
-def probes_served(probed: Probed, host: str, port: int | None) -> Iterator[None]:
+def health_served(health: Health, host: str, port: int | None) -> Iterator[None]:
     """Serve ``/healthz``, ``/readyz`` and ``/metrics`` while the block runs; without a port, nothing.
 
     To be entered on the event loop; it is served on threads, so that a loop that hangs is told of. Raises ConfigError
@@ -50,26 +50,26 @@ def probes_served(probed: Probed, host: str, port: int | None) -> Iterator[None]
         return
     kind = _Server6 if ":" in host else _Server
     try:
-        server = make_server(host, port, _Pages(probed, asyncio.get_running_loop()), kind, _Handler)
+        server = make_server(host, port, _Pages(health, asyncio.get_running_loop()), kind, _Handler)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"worker: metrics cannot be served on {host}:{port} ({reason}); take another port") from error
-    threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     try:
         yield
     finally:
-        threading.Thread(target=_close, args=(server,), name="probes", daemon=True).start()  # it waits for the server
+        threading.Thread(target=_close, args=(server,), name="health", daemon=True).start()  # it waits for the server
 
 
 class _Pages:
     """The WSGI application: what it answers comes from the event loop, and it runs on threads."""
 
-    def __init__(self, probed: Probed, loop: asyncio.AbstractEventLoop) -> None:
-        self._probed = probed
+    def __init__(self, health: Health, loop: asyncio.AbstractEventLoop) -> None:
+        self._health = health
         self._loop = loop
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        registry.register(WorkerCollector(lambda: self._on_loop(probed.state)))
+        registry.register(WorkerCollector(lambda: self._on_loop(health.state)))
         self._metrics = make_wsgi_app(registry)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
@@ -90,7 +90,7 @@ class _Pages:
             self._on_loop(lambda: None)
             return _told(start_response, "200 OK", "alive")
         if path == "/readyz":
-            fault = self._on_loop(self._probed.fault)
+            fault = self._on_loop(self._health.fault)
             return _told(start_response, "503 Service Unavailable" if fault else "200 OK", fault or "ready")
         return _told(start_response, "404 Not Found", "there are /healthz, /readyz and /metrics")
 

@@ -7,15 +7,15 @@ import threading
 
 import pytest
 
-from cloud_worker import probes
-from cloud_worker.probes import Probed, probes_served
+from cloud_worker import health
+from cloud_worker.health import Health, health_served
 from pipeline.errors import ConfigError
 from pipeline.wire.messages import WorkerState
 from tests.support.brokers import free_port
 
 HOST = "127.0.0.1"
 STATE = WorkerState(worker="w", online=True, queue_length=3, queue_capacity=64)
-READY = Probed(lambda: STATE, lambda: "")
+READY = Health(lambda: STATE, lambda: "")
 
 
 def ask(port: int, path: str, method: str = "GET", host: str = HOST) -> tuple[int, str]:
@@ -34,7 +34,7 @@ async def asked(port: int, path: str, method: str = "GET", host: str = HOST) -> 
 
 async def test_a_worker_that_serves_is_alive_and_ready_and_tells_its_figures() -> None:
     port = free_port()
-    with probes_served(READY, HOST, port):
+    with health_served(READY, HOST, port):
         assert await asked(port, "/healthz") == (200, "alive\n")
         assert await asked(port, "/readyz") == (200, "ready\n")
         status, told = await asked(port, "/metrics")
@@ -45,7 +45,7 @@ async def test_a_worker_that_serves_is_alive_and_ready_and_tells_its_figures() -
 
 async def test_a_worker_that_is_not_ready_says_why_and_is_alive_all_the_same() -> None:
     port = free_port()
-    with probes_served(Probed(lambda: None, lambda: "the model is being loaded"), HOST, port):
+    with health_served(Health(lambda: None, lambda: "the model is being loaded"), HOST, port):
         assert await asked(port, "/readyz") == (503, "the model is being loaded\n")
         assert (await asked(port, "/healthz"))[0] == 200
         status, told = await asked(port, "/metrics")
@@ -63,17 +63,17 @@ async def test_what_is_asked_is_looked_up_on_the_event_loop() -> None:
         asked_on.add(asyncio.get_running_loop())
         return STATE
 
-    with probes_served(Probed(state, fault), HOST, port):
+    with health_served(Health(state, fault), HOST, port):
         await asked(port, "/readyz")
         await asked(port, "/metrics")
     assert asked_on == {loop}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-async def test_an_event_loop_that_hangs_fails_every_probe(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "ANSWER_WITHIN_S", 0.05)
+async def test_an_event_loop_that_hangs_fails_every_check(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "ANSWER_WITHIN_S", 0.05)
     port = free_port()
-    with probes_served(READY, HOST, port):
+    with health_served(READY, HOST, port):
         answers: list[tuple[int, str]] = []
         asking = threading.Thread(target=lambda: answers.append(ask(port, path)))
         asking.start()
@@ -83,7 +83,7 @@ async def test_an_event_loop_that_hangs_fails_every_probe(path: str, monkeypatch
 
 async def test_other_pages_and_methods_are_not_there() -> None:
     port = free_port()
-    with probes_served(READY, HOST, port):
+    with health_served(READY, HOST, port):
         assert (await asked(port, "/"))[0] == 404
         assert (await asked(port, "/metrics", "POST"))[0] == 405
         assert (await asked(port, "/healthz", "HEAD"))[0] == 200
@@ -91,10 +91,10 @@ async def test_other_pages_and_methods_are_not_there() -> None:
 
 async def test_after_the_block_the_port_is_free_again() -> None:
     port = free_port()
-    with probes_served(READY, HOST, port):
+    with health_served(READY, HOST, port):
         await asked(port, "/healthz")
     for thread in threading.enumerate():
-        if thread.name == "probes":
+        if thread.name == "health":
             await asyncio.to_thread(thread.join, 5)
     with pytest.raises(OSError, match="refused"):
         await asked(port, "/healthz")
@@ -107,12 +107,12 @@ async def test_a_port_that_is_taken_is_one_sentence() -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(ConfigError, match=rf"metrics cannot be served on 127\.0\.0\.1:{port}"),
-            probes_served(READY, HOST, port),
+            health_served(READY, HOST, port),
         ):
             pass
 
 
 async def test_without_a_port_nothing_is_served() -> None:
     before = threading.active_count()
-    with probes_served(READY, HOST, None):
+    with health_served(READY, HOST, None):
         assert threading.active_count() == before
