@@ -71,8 +71,8 @@ class Generator:
                 raise BrokerError(f"The load generator has no connection after {limit_s:g} s: {reason}") from None
             yield
         finally:
-            for session in running:
-                session.cancel()
+            for task in running:
+                task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
     @property

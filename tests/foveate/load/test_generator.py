@@ -13,7 +13,7 @@ from pipeline.errors import BrokerError
 from pipeline.timing import LoopClock, run_virtual
 from pipeline.transport.base import Message, Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
-from pipeline.wire.codec import jpeg_size
+from pipeline.wire.jpeg import jpeg_size
 from tests.support.detectors import ScriptedDetector
 from tests.support.workers import bench
 
@@ -29,9 +29,9 @@ async def offered(hub: MemoryHub, requests: Sequence[Arrival], workers: int, age
         return await generator.offer(requests, PICTURES)
 
 
-def serve(requests: Sequence[Arrival], detectors: int = 1, **settings: object) -> list[Outcome]:
+def serve(requests: Sequence[Arrival], detectors: int = 1, settings: dict[str, object] | None = None) -> list[Outcome]:
     async def scene() -> list[Outcome]:
-        async with bench([ScriptedDetector() for _ in range(detectors)], **settings) as made:
+        async with bench([ScriptedDetector() for _ in range(detectors)], **(settings or {})) as made:
             return await offered(made.hub, requests, detectors)
 
     return run_virtual(scene())
@@ -61,11 +61,11 @@ def test_two_workers_share_the_requests_and_each_tells_its_part() -> None:
 
 
 def test_pictures_are_run_unless_repeats_are_asked_for() -> None:
-    settings = {"coalesce": True, "cache_ttl_s": 10.0}
-    fresh = summarise(serve(arrivals("poisson", 20.0, 5.0, seed=3, mix=MIX), **settings), 5.0)
+    settings: dict[str, object] = {"coalesce": True, "cache_ttl_s": 10.0}
+    fresh = summarise(serve(arrivals("poisson", 20.0, 5.0, seed=3, mix=MIX), settings=settings), 5.0)
     assert set(fresh.sources) == {"run"}
     mix = Mix(MIX.deadlines_s, SIZES, MIX.agents, repeat_share=0.5)
-    repeated = summarise(serve(arrivals("poisson", 20.0, 5.0, seed=3, mix=mix), **settings), 5.0)
+    repeated = summarise(serve(arrivals("poisson", 20.0, 5.0, seed=3, mix=mix), settings=settings), 5.0)
     assert repeated.sources["cache"] > 0.3 * repeated.in_time
 
 
