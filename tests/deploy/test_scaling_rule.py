@@ -18,6 +18,7 @@ from tests.support.workers import Bench, make_request
 FILE = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes" / "components" / "keda" / "scaledobject.yaml"
 SPEC = yaml.safe_load(FILE.read_text("utf-8"))["spec"]
 THRESHOLDS = {trigger["name"]: float(trigger["metadata"]["threshold"]) for trigger in SPEC["triggers"]}
+FEWEST, MOST = int(SPEC["minReplicaCount"]), int(SPEC["maxReplicaCount"])
 TOLERANCE = 0.1
 """A difference of this share is none to the autoscaler of Kubernetes."""
 RUN_S = 0.04
@@ -40,7 +41,7 @@ class Round:
         load = self.busy / max(1 - self.refused, 0.05)
         most = max(self.wait_s / THRESHOLDS["wait"], load / THRESHOLDS["load"] / self.workers)
         wanted = self.workers if abs(most - 1) <= TOLERANCE else math.ceil(self.workers * most)
-        return min(max(wanted, SPEC["minReplicaCount"]), SPEC["maxReplicaCount"])
+        return min(max(wanted, FEWEST), MOST)
 
 
 @cache
@@ -90,7 +91,7 @@ def grown(start: int, rate_hz: float) -> list[Round]:
 
 
 @pytest.mark.parametrize("load", [0.4, 1.0, 2.6])
-@pytest.mark.parametrize("start", [1, SPEC["maxReplicaCount"]])
+@pytest.mark.parametrize("start", [1, MOST])
 def test_the_triggers_come_to_rest_where_nearly_all_is_answered_and_no_worker_is_too_many(
     start: int, load: float
 ) -> None:
