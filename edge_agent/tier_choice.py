@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 _SHORT = {Why.LATE: "infeasible", Why.NO_TOKENS: "budget"}
 """What keeps a target from being asked that might be asked for less, in the words of the offload decision."""
+NOBODYS_FAULT = NO_WAY | {"not_worth", "forbidden", "not_masked"}
+"""Reasons for which nobody is asked that are no want of time, bytes or room."""
 _WORDS = _SHORT | {
     Why.NO_ROOM: "busy",
     Why.NOT_MASKED: Why.NOT_MASKED.value,

@@ -21,7 +21,7 @@ from edge_agent.steer import Outlook, paced
 from edge_agent.target_figures import TargetFigures
 from edge_agent.target_link import TargetLink
 from edge_agent.targets import Targets
-from edge_agent.tier_choice import TierChoice, Wish
+from edge_agent.tier_choice import NOBODYS_FAULT, TierChoice, Wish
 from pipeline.policies.fallback import Bound, wait
 from pipeline.policies.open_requests import Left, RequestCounts, Word
 from pipeline.policies.tiers import Plan
@@ -155,7 +155,7 @@ class Uplink:
         plan, hindrance = self._choice.plan(wish, asker.settings, now_s)
         if not plan:
             self._book.fall_back(question.key)
-            self._tell_none(question, hindrance, shed=True)
+            self._tell_none(question, hindrance, shed=hindrance not in NOBODYS_FAULT)
             return
         self._targets.latest = plan[0]
         stages = [(target, replace(question, stage=stage)) for stage, target in enumerate(plan, 1)]

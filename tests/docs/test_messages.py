@@ -68,7 +68,7 @@ def used_topics() -> set[str]:
 
 def builders() -> dict[str, Callable[..., str]]:
     """The functions that build a topic."""
-    helpers = {"level_fault", "valid_level", "camera_fault", "as_level"}
+    helpers = {"level_fault", "valid_level", "camera_fault", "as_level", "target", "targets"}
     functions = inspect.getmembers(topics, inspect.isfunction)
     return {name: function for name, function in functions if not name.startswith("_") and name not in helpers}
 
@@ -164,7 +164,7 @@ def reasons_in(tree: ast.AST) -> set[str]:
 
 
 def test_every_reason_that_the_edge_gives_is_explained() -> None:
-    modules = [ROOT / "edge_agent" / f"{name}.py" for name in ("analysis", "intake", "uplink", "resolve", "camera")]
+    modules = [ROOT / "edge_agent" / f"{name}.py" for name in ("analysis", "intake", "uplink", "target_link", "resolve", "camera")]
     given = {reason for path in modules for reason in reasons_in(ast.parse(path.read_text("utf-8")))}
     assert {"detector_busy", "edge_late", "displaced", "too_late_to_send", "not_due"} <= given
     given |= {status.value for status in PublishStatus if status is not PublishStatus.SENT}

@@ -4,17 +4,19 @@ import itertools
 from dataclasses import dataclass, field
 from random import Random
 
+import msgspec
 import pytest
 
 from edge_agent.levers import Levers
 from edge_agent.settings import UplinkSettings
-from edge_agent.steer import Outlook, Steer, paced
+from edge_agent.steer import Outlook, Steer, learned, paced
 from pipeline.detections import Detections
 from pipeline.network.link import Link
 from pipeline.network.profiles import Profile, profile
 from pipeline.policies.path import PathEstimate, RoundTrip
 from pipeline.policies.steering import Mode, SteeringSettings
 from pipeline.policies.tokens import SharedBudget
+from pipeline.wire.messages import AnswerSource, Reply
 
 WEIGHTS = {"gate": 1.0}
 REMAINING_MS = 125.0
@@ -161,3 +163,17 @@ def test_a_step_of_the_link_from_10_to_1_mbit_s_is_reacted_to_within_two_seconds
     assert (asked > 0.85, late < 0.05) == (True, True)
     changes_s = [b[0] for a, b in itertools.pairwise(asker.modes) if a[1] is not b[1]]
     assert all(b - a >= 5.0 - 1e-9 for a, b in itertools.pairwise(changes_s))
+
+
+@pytest.mark.parametrize("source", ["joined", "cache"])
+def test_an_answer_that_cost_no_run_says_something_of_the_network_and_nothing_of_runs(source: AnswerSource) -> None:
+    path = PathEstimate.holding(1.0)
+    reply = Reply(
+        agent="a", camera="c", epoch=1, seq=1, worker="w", model="m", model_version="1", detections=[], queue_ms=1.0,
+        batch_wait_ms=0.0, infer_ms=0.0, total_ms=2.0,
+    )  # fmt: skip
+    ran = learned(path, ("mosaic", 5000, 0.0), 40.0, reply, 1.0)
+    kept = learned(path, ("mosaic", 5000, 0.0), 40.0, msgspec.structs.replace(reply, source=source), 1.0)
+    assert ran.knows_worker("mosaic", 1.0)
+    assert not kept.knows_worker("mosaic", 1.0)
+    assert kept.forecast(5000, 1.0) is not None

@@ -93,3 +93,18 @@ def test_a_worker_with_the_expected_label_set_is_not_remarked() -> None:
     directory.expect("m", "0" * 12, counters)
     directory.heard(state(1), 0.0)
     assert (directory.all()[0].remark(1.0), counters) == ("", {})
+
+
+def test_workers_are_found_by_their_target_and_a_will_does_not_forget_where_they_were() -> None:
+    directory = WorkerDirectory()
+    directory.heard(msgspec.structs.replace(state(1, worker="a"), tier="edge", location="hall"), 0.0)
+    directory.heard(msgspec.structs.replace(state(1, worker="b"), tier="edge"), 0.0)
+    directory.heard(state(1, worker="c"), 0.0)
+    found = {name: directory.at(name, tier, "m", 1.0) for name, tier in (("edge@hall", "edge"), ("edge", "edge"))}
+    assert {name: [one.state.worker for one in known] for name, known in found.items()} == {
+        "edge@hall": ["a"],
+        "edge": ["b"],
+    }
+    directory.heard(WorkerState(worker="a", online=False), 2.0)
+    [gone] = [known.state for known in directory.all() if known.state.worker == "a"]
+    assert (gone.tier, gone.location, gone.online) == ("edge", "hall", False)
