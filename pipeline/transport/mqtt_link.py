@@ -209,7 +209,7 @@ class MqttLink:
         """Write what waits, as far as the socket takes it; what is left goes on when it takes more."""
         try:
             self._paho.loop_write()
-        except Exception as error:  # noqa: BLE001 - as aiomqtt does, whose place this takes
+        except OSError as error:  # as aiomqtt does, whose place this takes
             if not self._client._disconnected.done():  # noqa: SLF001 - ends the iterator of messages
                 self._client._disconnected.set_exception(error)  # noqa: SLF001 - as above
 

@@ -125,8 +125,11 @@ def echo_detector(layout: str = "NCHW") -> onnx.ModelProto:
     return model(nodes, constants, shape, "float32", "float32", None)
 
 
-def brightness_detector() -> onnx.ModelProto:
-    """A model with two convolutions that finds bright 8x8 cells as class 0, at any size; boxes of one cell."""
+def brightness_detector(batch: int | str = "batch", *, only_one: bool = False) -> onnx.ModelProto:
+    """A model with two convolutions that finds bright 8x8 cells as class 0, at any size; boxes of one cell.
+
+    ``only_one``: its batch is free in name alone, and what it makes of several pictures is one answer for all.
+    """
     mean = np.full((4, 3, STRIDE, STRIDE), 1 / (3 * STRIDE * STRIDE * 255), np.float32)
     head = np.zeros((CLASSES + 4 * BINS, 4, 1, 1), np.float32)
     bias = np.zeros(CLASSES + 4 * BINS, np.float32)
@@ -141,10 +144,10 @@ def brightness_detector() -> onnx.ModelProto:
     ]
     constants = {"mean": mean, "head": head, "bias": bias, "parts": np.array([CLASSES, 4 * BINS], np.int64)}
     for source, target, channels in (("chances", "scores", CLASSES), ("sides", "distances", 4 * BINS)):
-        constants[f"{target}_shape"] = np.array([0, channels, -1], np.int64)
+        constants[f"{target}_shape"] = np.array([1 if only_one else 0, channels, -1], np.int64)
         nodes.append(helper.make_node("Reshape", [source, f"{target}_shape"], [f"{target}_flat"]))
         nodes.append(helper.make_node("Transpose", [f"{target}_flat"], [target], perm=[0, 2, 1]))
-    return model(nodes, constants, ["batch", 3, "height", "width"], "float32", "float32", None)
+    return model(nodes, constants, [batch, 3, "height", "width"], "float32", "float32", None)
 
 
 def model(

@@ -87,9 +87,42 @@ def test_every_batch_rule_gives_what_one_by_one_gives(tmp_path: Path, shape: lis
         assert len(found) == 1
 
 
+@pytest.mark.parametrize(
+    ("batch", "only_one", "runs"),
+    [(1, False, [1] * 6), (4, False, [4, 4]), ("batch", False, [6]), ("batch", True, [1] * 6)],
+    ids=["fixed at 1", "fixed at 4", "free", "free in name alone"],
+)
+def test_whatever_batch_a_model_takes_each_picture_has_the_answer_that_it_has_alone(
+    tmp_path: Path, batch: int | str, *, only_one: bool, runs: list[int]
+) -> None:
+    """Case C08: the last batch of a fixed one is padded, and what the model sees in the padding goes to nobody."""
+    detector = load(tmp_path, brightness_detector(batch, only_one=only_one))
+    images = [spot(i, 7 - i) for i in range(5)] + [plain(0, 0, 0)]
+    alone = [detector.detect([image], 0.5)[0] for image in images]
+    shapes = ran_shapes(detector)
+    together = detector.detect(images, 0.5)
+    assert [shape[0] for shape in shapes] == runs
+    assert [len(found) for found in together] == [1] * 5 + [0]
+    for found, expected in zip(together, alone, strict=True):
+        assert found.label.tolist() == expected.label.tolist()
+        np.testing.assert_allclose(found.xyxy, expected.xyxy, atol=1e-4)
+        np.testing.assert_allclose(found.score, expected.score, atol=1e-4)
+
+
+def test_a_model_that_merges_a_batch_into_one_answer_is_found_at_load_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Case C08: a Reshape to 1 need not fail at 2."""
+    with caplog.at_level(logging.WARNING):
+        detector = load(tmp_path, brightness_detector(only_one=True))
+    assert "it runs one picture at a time" in caplog.text
+    assert detector.batch_size == 1
+
+
 def test_a_batch_that_is_free_in_name_alone_is_found_at_load_and_run_one_by_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Case C08."""
     with caplog.at_level(logging.WARNING):
         detector = load(tmp_path, fake_detector(*ANSWER, only_one=True))
     assert "fails at 2" in caplog.text
@@ -144,6 +177,15 @@ def test_a_bucket_is_never_larger_than_the_largest_input(tmp_path: Path) -> None
     detector = load_detector("fake", input_size=None, threads=1, models_dir=tmp_path, on=Execution(most_padding=1.0))
     assert detector.input_of(Size(113, 97)) == Size(120, 104)
     assert len(detector.detect([spot(12, 14, 104, 120)], 0.5)[0]) == 1
+
+
+def test_regions_of_any_size_are_one_shape_to_a_model_of_a_fixed_size(tmp_path: Path) -> None:
+    """Case C13: what an agent's small model is given, however often its region of interest changes."""
+    detector, chance = load(tmp_path, brightness_detector()), np.random.default_rng(3)
+    shapes = ran_shapes(detector)
+    for height, width in chance.integers(16, 400, (500, 2)).tolist():
+        detector.detect([plain(0, 0, 0, height, width)], 0.5)
+    assert set(shapes) == {(1, 3, SIDE, SIDE)}
 
 
 def ran_shapes(detector: OnnxDetector) -> list[tuple[int, ...]]:

@@ -78,7 +78,7 @@ def test_a_detector_is_loaded_on_the_providers_asked_for(model: Path) -> None:
 
 
 def test_memory_is_flat_over_pictures_of_ever_other_sizes(tmp_path: Path) -> None:
-    """Case C13: 400 runs at random multiples of 32 px; what they need is there after the first 50."""
+    """Case C13: 500 runs at random multiples of 32 px; what they need is there after the first 50."""
     chance, process = random.Random(3), psutil.Process()
     opened = open_session(wide_convolution(tmp_path), 1, one_shape=False)
 
@@ -90,7 +90,7 @@ def test_memory_is_flat_over_pictures_of_ever_other_sizes(tmp_path: Path) -> Non
     for _ in range(50):
         run()
     before_bytes = process.memory_info().rss
-    for _ in range(350):
+    for _ in range(450):
         run()
     assert process.memory_info().rss <= 1.1 * before_bytes
 
