@@ -27,7 +27,8 @@ from cloud_worker.main import serve
 from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.transport.settings import MqttSettings
 models = (ServedModel("nanodet-g"),)
-settings = WorkerSettings(models, worker=sys.argv[2], coalesce=False, cache_ttl_s=0, metrics_port=int(sys.argv[3]))
+own = {"worker": sys.argv[2], "metrics_port": int(sys.argv[3])}
+settings = WorkerSettings(models, batch="none", coalesce=False, cache_ttl_s=0, **own)
 asyncio.run(serve(settings, MqttSettings("127.0.0.1", int(sys.argv[1]))))
 """
 REQUESTS = 120
