@@ -42,7 +42,7 @@ def death(played: Played, dies_s: float) -> Death | None:
     lost_s = [played.captured_s[seq] for seq in since if seq not in met and seq not in unworthy]
     alive_s = dies_s + BACK_S
     back_s = min((at_s - alive_s for at_s in played.asked_s if at_s >= alive_s), default=None)
-    return Death(max((at_s - dies_s for at_s in lost_s), default=0.0), len(lost_s), len(unworthy), back_s)
+    return Death(max((max(0.0, at_s - dies_s) for at_s in lost_s), default=0.0), len(lost_s), len(unworthy), back_s)
 
 
 def deaths(networks: Sequence[str], presets: Sequence[str], steps: int) -> list[Death]:

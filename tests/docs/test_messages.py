@@ -164,7 +164,8 @@ def reasons_in(tree: ast.AST) -> set[str]:
 
 
 def test_every_reason_that_the_edge_gives_is_explained() -> None:
-    modules = [ROOT / "edge_agent" / f"{name}.py" for name in ("analysis", "intake", "uplink", "target_link", "resolve", "camera")]
+    names = ("analysis", "intake", "uplink", "target_link", "resolve", "camera")
+    modules = [ROOT / "edge_agent" / f"{name}.py" for name in names]
     given = {reason for path in modules for reason in reasons_in(ast.parse(path.read_text("utf-8")))}
     assert {"detector_busy", "edge_late", "displaced", "too_late_to_send", "not_due"} <= given
     given |= {status.value for status in PublishStatus if status is not PublishStatus.SENT}
