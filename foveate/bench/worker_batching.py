@@ -1,6 +1,7 @@
 """What batching gains with a real model on two threads, and what is left of it past the capacity."""
 
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -15,12 +16,31 @@ from foveate.load.stand import Stand, started
 Say = Callable[[str], None]
 AGENTS = 4
 OVERLOAD = 1.3
+FAR = 3.0
+"""Times what one thread carries: far too much for two."""
 MISSED = 0.01
+BELOW = 0.85
+"""Of the goodput under far too much load a search begins at so much: near the highest rate that is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How long a run is, how often one is repeated, and how many turns a search has."""
+
+    duration_s: float
+    rounds: int
+    turns: int
+
+
+SHORT = Extent(2.0, 1, 3)
+FULL = Extent(5.0, 3, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model at a size of pictures, (height, width), with the deadline that its requests have."""
+    """A model at a size of pictures, (height, width), with the deadline of its requests and about what one thread
+    carries, per second.
+    """
 
     model: str
     size_px: HeightWidth
@@ -40,8 +60,8 @@ class Case:
         return replace(WorkerSettings((ServedModel(self.model),)), **settings)  # type: ignore[arg-type] # its fields, by name
 
 
-SMALL = Case("nanodet-g", (192, 256), 0.15, 60.0)
-WHOLE = Case("nanodet-g", (416, 576), 0.4, 12.0)
+SMALL = Case("nanodet-g", (192, 256), 0.15, 90.0)
+WHOLE = Case("nanodet-g", (416, 576), 0.4, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +86,20 @@ async def rivals(case: Case, workers: Mapping[str, Sequence[WorkerSettings]]) ->
         yield made
 
 
-async def highest_rates(case: Case, sides: Sequence[Rival], duration_s: float, say: Say) -> dict[str, RateSearch]:
+async def highest_rates(
+    case: Case, sides: Sequence[Rival], first_per_s: Mapping[str, float], extent: Extent, say: Say
+) -> dict[str, RateSearch]:
     """The search for each of the rivals, by turns, so that what else the machine does meets them alike."""
-    searches = {side.name: RateSearch(case.first_per_s, MISSED, stride=1.3, runs=2) for side in sides}
-    turn = 0
-    while any(search.next_rate is not None for search in searches.values()):
-        turn += 1
+    searches = {
+        name: RateSearch(max(1.0, rate), MISSED, stride=1.12, resolution=1.06, runs=2)
+        for name, rate in first_per_s.items()
+    }
+    for turn in range(extent.turns):
         for side in sides:
             search = searches[side.name]
             if (rate_per_s := search.next_rate) is None:
                 continue
-            load = replace(case.load(duration_s), seed=turn)  # the same course of chance for all
+            load = replace(case.load(extent.duration_s), seed=turn)  # the same course of chance for all
             done = await run_at(side.stand, load, side.pictures, rate_per_s)
             search.tell(done.summary.offered, done.summary.missed)
             say(f"  {case.name}, {side.name}: {told(done)}")
@@ -84,13 +107,13 @@ async def highest_rates(case: Case, sides: Sequence[Rival], duration_s: float, s
 
 
 async def in_turns(
-    case: Case, sides: Sequence[Rival], rate_per_s: float, rounds: int, duration_s: float, say: Say
+    case: Case, sides: Sequence[Rival], rate_per_s: float, extent: Extent, say: Say
 ) -> dict[str, list[Measured]]:
     """The same arrivals to each of the rivals, round by round."""
     done: dict[str, list[Measured]] = {side.name: [] for side in sides}
-    for turn in range(rounds):
+    for turn in range(extent.rounds):
         for side in sides if turn % 2 == 0 else list(reversed(sides)):
-            load = replace(case.load(duration_s), seed=100 + turn)
+            load = replace(case.load(extent.duration_s), seed=100 + turn)
             measured = await run_at(side.stand, load, side.pictures, rate_per_s)
             done[side.name].append(measured)
             say(f"  {case.name}, {side.name}: {told(measured)}")
@@ -120,28 +143,49 @@ def highest_per_s(search: RateSearch) -> float:
     return 0.0 if best is None else best.rate_per_s * (1 - best.miss_share)
 
 
-async def batching(case: Case, short: bool, say: Say) -> dict[str, float]:
+async def batching(case: Case, extent: Extent, say: Say) -> dict[str, float]:
     """No batching against deadline batching on two threads, and the latter past its capacity.
 
     ``batch_goodput_gain`` compares the goodput at the highest rates with at most 1 % misses: the P99 of both is then
     the deadline. ``batch_overload_gain`` compares it at the same rate above both.
     """
-    duration_s, rounds = (3.0, 2) if short else (6.0, 4)
-    kinds = {kind: [case.worker(threads=2, batch=kind)] for kind in ("none", "deadline")}
-    async with rivals(case, kinds) as sides:
-        searches = await highest_rates(case, sides, duration_s, say)
-        none, ours = (highest_per_s(searches[kind]) for kind in ("none", "deadline"))
-        past = await in_turns(case, sides, OVERLOAD * max(none, ours), rounds, duration_s, say)
-        under = await in_turns(case, sides[1:], ours, rounds, duration_s, say) if ours else {}
-    carried, at_capacity = goodput_per_s(past["deadline"]), goodput_per_s(under["deadline"]) if under else 0.0
-    figures = {"batch_none_per_s": none, "batch_deadline_per_s": ours}
-    figures["batch_overload_gain"] = _ratio(carried, goodput_per_s(past["none"]))
-    figures["batch_goodput_gain"] = _ratio(ours, none)
-    figures["overload_goodput"] = _ratio(carried, at_capacity)
+    async with rivals(case, _kinds(case)) as sides:
+        rough = await in_turns(case, sides, FAR * case.first_per_s, replace(extent, rounds=1), say)
+        starts = {name: BELOW * goodput_per_s(runs) for name, runs in rough.items()}
+        searches = await highest_rates(case, sides, starts, extent, say)
+        none, ours = (highest_per_s(searches[side.name]) for side in sides)
+        past = await in_turns(case, sides, OVERLOAD * (max(none, ours) or max(starts.values())), extent, say)
+        under = await in_turns(case, sides[1:], ours, extent, say) if ours else {}
+    carried = goodput_per_s(past["deadline"])
     every = [each for runs in (*past.values(), *under.values()) for each in runs]
-    figures["batch_others_cores"] = median(each.spent.others_s / each.summary.duration_s for each in every)
-    return figures
+    return {
+        "batch_none_per_s": none,
+        "batch_deadline_per_s": ours,
+        "batch_goodput_gain": ratio(ours, none),
+        "batch_overload_gain": ratio(carried, goodput_per_s(past["none"])),
+        "overload_goodput": ratio(carried, goodput_per_s(under["deadline"])) if under else math.nan,
+        "batch_others_cores": others_cores(every),
+    }
 
 
-def _ratio(value: float, base: float) -> float:
-    return value / base if base > 0 else 0.0
+async def batching_past_capacity(case: Case, extent: Extent, say: Say) -> dict[str, float]:
+    """The goodput of both at one rate that neither can carry."""
+    async with rivals(case, _kinds(case)) as sides:
+        past = await in_turns(case, sides, FAR * case.first_per_s, extent, say)
+    every = [each for runs in past.values() for each in runs]
+    gain = ratio(goodput_per_s(past["deadline"]), goodput_per_s(past["none"]))
+    return {"batch_overload_gain": gain, "batch_others_cores": others_cores(every)}
+
+
+def _kinds(case: Case) -> dict[str, list[WorkerSettings]]:
+    return {kind: [case.worker(threads=2, batch=kind)] for kind in ("none", "deadline")}
+
+
+def others_cores(runs: Sequence[Measured]) -> float:
+    """What other programs took of the machine's cores while they ran, the median."""
+    return median(each.spent.others_s / each.summary.duration_s for each in runs)
+
+
+def ratio(value: float, base: float) -> float:
+    """NaN where there is nothing to compare with."""
+    return value / base if base > 0 else math.nan
