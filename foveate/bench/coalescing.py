@@ -13,7 +13,6 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -24,7 +23,7 @@ import msgspec
 import numpy as np
 
 from cloud_worker.settings import ServedModel, WorkerSettings
-from foveate.bench.hop_parts import Requester, embedded
+from foveate.bench.hop_parts import READY_S, Requester, embedded
 from foveate.bench.hops import Picture, pictures
 from foveate.bench.playlist import VTEST
 from foveate.bench.product import PROGRAM
@@ -35,7 +34,7 @@ from pipeline.transport.base import Message
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
 from pipeline.wire import topics
-from pipeline.wire.codec import BadPayload, decode_request, decode_worker_state
+from pipeline.wire.codec import BadPayload, decode_reply, decode_request, decode_worker_state
 from pipeline.wire.messages import WorkerState
 
 AGENTS = 4
@@ -47,26 +46,37 @@ SHORT_BLOCKS, SHORT_FRAMES = 1, 50
 HEARTBEAT_S = 0.5
 LAST_REPLY_S = 1.5
 """After it the answers are out and the worker has told of them."""
-ALIKE_S, SHORT_ALIKE_S = 40.0, 20.0
-"""How long whole agents run, their start included."""
+ALIKE_S, SHORT_ALIKE_S = 30.0, 10.0
+"""How long whole agents run, from their first question on."""
 ALIKE_FPS = 1.0
 """Frames that whole agents look at per second: four of them and the larger model share this machine."""
 
 Say = Callable[[str], None]
 
 
+Key = tuple[str, str, int, int]
+"""A request's agent, camera, epoch and frame number."""
+
+
 @dataclass(slots=True)
 class Heard:
-    """What went over the broker: of each frame, by its number, the pictures asked about; and what the worker told."""
+    """What went over the broker: by request its picture, as a hash; those that were answered; what the worker told."""
 
-    pictures: defaultdict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    asked: dict[Key, bytes] = field(default_factory=dict)
+    answered: set[Key] = field(default_factory=set)
     state: WorkerState | None = None
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def unique(self) -> int:
-        """How many different pictures were asked about."""
-        return len({picture for frame in self.pictures.values() for picture in frame})
+    def pictures(self) -> int:
+        """How many different pictures were answered, to whomever."""
+        return len({self.asked[key] for key in self.answered})
+
+    @property
+    def frames(self) -> int:
+        """How many frames any agent had an answer for."""
+        return len({key[3] for key in self.answered})
 
     @property
     def inferences(self) -> int:
@@ -88,7 +98,7 @@ class Block:
     took_ms: list[float] = field(default_factory=list)
     lost: int = 0
     inferences: int = 0
-    unique: int = 0
+    pictures: int = 0
     reused: int = 0
 
 
@@ -100,7 +110,7 @@ def measure(short: bool, say: Say) -> Mapping[str, float]:
     blocks, frames = (SHORT_BLOCKS, SHORT_FRAMES) if short else (BLOCKS, FRAMES)
     one, four = asyncio.run(in_turns(pictures(2 * blocks * frames), blocks, say))
     figures = {
-        "coalesce_inferences": four.inferences / four.unique,
+        "coalesce_inferences": four.inferences / four.pictures,
         "coalesce_p99_ratio": _p99(four) / _p99(one),
         "coalesce_reused": four.reused / (four.reused + four.inferences),
         "coalesce_lost": float(one.lost + four.lost),
@@ -120,15 +130,14 @@ def _p99(block: Block) -> float:
 
 
 def _alike(mode: str, heard: Heard) -> Mapping[str, float]:
-    """Per frame that any agent asked about: the different pictures, the requests and the inferences."""
-    frames, asked = len(heard.pictures), sum(map(len, heard.pictures.values()))
-    if not frames:
+    """Of what was answered: the inferences per picture, and per frame the pictures, the requests and the inferences."""
+    if not heard.frames:
         return {}
     return {
-        f"coalesce_{mode}_inferences_per_picture": heard.inferences / heard.unique,
-        f"coalesce_{mode}_pictures_per_frame": heard.unique / frames,
-        f"coalesce_{mode}_requests_per_frame": asked / frames,
-        f"coalesce_{mode}_inferences_per_frame": heard.inferences / frames,
+        f"coalesce_{mode}_inferences_per_picture": heard.inferences / heard.pictures,
+        f"coalesce_{mode}_pictures_per_frame": heard.pictures / heard.frames,
+        f"coalesce_{mode}_requests_per_frame": len(heard.answered) / heard.frames,
+        f"coalesce_{mode}_inferences_per_frame": heard.inferences / heard.frames,
     }
 
 
@@ -144,9 +153,9 @@ async def in_turns(shown: Sequence[Picture], blocks: int, say: Say) -> tuple[Blo
         for number, part in enumerate(parts):
             block, count = (four, AGENTS) if number % 2 else (one, 1)
             say(f"{count} of {AGENTS} agents on one camera, block {number // 2 + 1} of {blocks}")
-            before = heard.unique, heard.inferences, heard.reused
+            before = heard.pictures, heard.inferences, heard.reused
             await watch(agents[:count], part, block, Random(number))
-            block.unique += heard.unique - before[0]
+            block.pictures += heard.pictures - before[0]
             block.inferences += heard.inferences - before[1]
             block.reused += heard.reused - before[2]
     return one, four
@@ -187,7 +196,13 @@ async def listened() -> AsyncIterator[tuple[MqttSettings, Heard]]:
         decoded = decode_request(message.payload)
         if not isinstance(decoded, BadPayload):
             request, jpeg = decoded
-            heard.pictures[request.seq].append(blake2b(jpeg, digest_size=16).digest())
+            heard.asked[request.key] = blake2b(jpeg, digest_size=16).digest()
+            heard.begun.set()
+
+    def on_reply(message: Message) -> None:
+        reply = decode_reply(message.payload)
+        if not isinstance(reply, BadPayload) and reply.refused is None and reply.key in heard.asked:
+            heard.answered.add(reply.key)
 
     def on_state(message: Message) -> None:
         state = decode_worker_state(message.payload)
@@ -196,12 +211,14 @@ async def listened() -> AsyncIterator[tuple[MqttSettings, Heard]]:
             heard.told.set()
 
     session.subscribe(topics.request("cloud", LARGE[0]), on_request)
+    session.subscribe(f"{topics.WIRE}/rep/+", on_reply)
     session.subscribe(topics.ANY_WORKER, on_state, qos=1)
     with broker:
         worker.start()
         listening = asyncio.create_task(session.run())
         try:
-            await heard.told.wait()
+            async with asyncio.timeout(READY_S):
+                await heard.told.wait()
             yield mqtt, heard
         finally:
             listening.cancel()
@@ -221,6 +238,8 @@ async def agents_alike(mode: str, seconds: float) -> Heard:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 agents += [_agent(Path(folder), f"agent{number}", mqtt, camera) for number in range(AGENTS)]
+                async with asyncio.timeout(READY_S):
+                    await heard.begun.wait()
                 await asyncio.sleep(seconds)
             finally:
                 for agent in agents:
