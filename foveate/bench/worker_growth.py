@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from cloud_worker.main import KEEPALIVE_S
 from foveate.bench.worker_batching import (
     AGENTS,
     OVERLOAD,
@@ -35,7 +36,8 @@ SHARE = 0.6
 """Of what one worker carries is offered while one of two fails: what is left could carry it."""
 LEAST_PER_S = 10.0
 """Fewer would leave nearly empty windows."""
-FROZEN_KEEPALIVE_S = 2
+NOTICED_S = 1.5 * KEEPALIVE_S
+"""After so long the broker closes the session of a worker that is silent."""
 
 
 async def growth(extent: Extent, say: Say) -> dict[str, float]:
@@ -67,22 +69,19 @@ def _between_cores(runs: Sequence[Measured]) -> float:
 async def failover(short: bool, say: Say) -> dict[str, float]:
     """``failover_s``: how long the hit ratio is below what it was after one of two is killed; and after one freezes."""
     case, duration_s = FAILING, 6.0 if short else 10.0
-    killed = await _struck(case, signal.SIGKILL, duration_s, None, say)
+    killed = await _struck(case, signal.SIGKILL, duration_s, say)
     figures = {f"failover_{name}": value for name, value in killed.items()}
     if not short:
-        frozen = await _struck(case, signal.SIGSTOP, duration_s + 4.0, FROZEN_KEEPALIVE_S, say)
+        frozen = await _struck(case, signal.SIGSTOP, duration_s + NOTICED_S, say)
         figures |= {f"frozen_{name}": value for name, value in frozen.items()}
-        figures["frozen_keepalive_s"] = FROZEN_KEEPALIVE_S
     return figures
 
 
-async def _struck(
-    case: Case, number: signal.Signals, duration_s: float, keepalive_s: int | None, say: Say
-) -> dict[str, float]:
+async def _struck(case: Case, number: signal.Signals, duration_s: float, say: Say) -> dict[str, float]:
     """Two workers under load, the first of which gets a signal; the load is that of one of them."""
     pictures = Pictures([case.size_px])
     workers = alike(case.worker(worker="failing"), 2)
-    async with started(workers, AGENTS, keepalive_s=keepalive_s) as stand:
+    async with started(workers, AGENTS) as stand:
         load = Load("poisson", duration_s, 1, Mix((case.deadline_s,), (case.size_px,), AGENTS))
         await warm_in(stand, load, pictures)
         rough = await run_at(stand, replace(load, duration_s=2.0), pictures, 4 * case.first_per_s)

@@ -79,12 +79,11 @@ async def started(
     *,
     models_dir: Path | None = None,
     mqtt: MqttSettings | None = None,
-    keepalive_s: int | None = None,
 ) -> AsyncIterator[Stand]:
     """Workers that are warm and announced, and a generator that is connected to the same broker.
 
     The broker is a process of ours unless one is named by ``mqtt``. All workers serve the same first model, for which
-    the generator asks. ``keepalive_s`` is that of the workers' sessions. Raises FoveateError where a part cannot start.
+    the generator asks. Raises FoveateError where a part cannot start.
     """
     async with contextlib.AsyncExitStack() as stack:
         broker = None
@@ -94,8 +93,7 @@ async def started(
             await asyncio.to_thread(broker.start)
             stack.push_async_callback(asyncio.to_thread, broker.stop)
             mqtt = MqttSettings(DEFAULT_HOST, port)
-        session = mqtt if keepalive_s is None else replace(mqtt, keepalive_s=keepalive_s)
-        processes = [WorkerProcess(WorkerOrder(each, session, models_dir)) for each in workers]
+        processes = [WorkerProcess(WorkerOrder(each, mqtt, models_dir)) for each in workers]
         stack.push_async_callback(_end, processes)
         for process in processes:
             await asyncio.to_thread(process.start)
