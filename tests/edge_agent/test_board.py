@@ -45,6 +45,13 @@ def test_carried_frames_count_as_answers_but_not_as_analysed() -> None:
     assert board.recent_latency(1.0).p50_ms == 50.0
 
 
+def test_answers_are_counted_by_the_tier_that_gave_them() -> None:
+    board = Board(START)
+    for seq, tier in enumerate(["device", "edge", "edge", "cloud", None]):
+        board.published(records.result(seq, tier=tier), 1.0)
+    assert board.answers_by_tier == {"device": 2, "edge": 2, "cloud": 1}
+
+
 def test_the_four_segments_are_told_apart() -> None:
     board = Board(START)
     board.published(result(0, gate=1.0, edge=6.0, encode=2.0, network=30.0, cloud_queue=4.0, cloud_infer=20.0), 1.0)

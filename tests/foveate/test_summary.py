@@ -9,11 +9,13 @@ import pytest
 from rich.console import Console
 
 from edge_agent.board import Board
+from edge_agent.departures import Place
 from foveate.children import Usage
 from foveate.plan import NetworkSettings
 from foveate.summary import show, summary
 from pipeline.frames import FrameKey
 from pipeline.policies.budgets import BudgetSettings, SlaSettings
+from pipeline.policies.tier_cost import Tier
 from pipeline.results import CameraState, DropReason, Origin, Timings
 from tests.support.records import result
 
@@ -72,6 +74,22 @@ def test_it_adds_up_the_cameras_and_keeps_each() -> None:
     assert found["cameras"]["a"]["captured"] == 3
     assert found["cameras"]["b"]["drops"] == {"stopped": 1}
     assert found["cameras"]["a"]["state"] == "finished"
+
+
+def test_what_went_to_which_tier_and_who_answered_is_told_together_and_for_each_camera() -> None:
+    home, away = camera("home", ["edge", "fused"]), camera("away", ["fused"])
+    home.board.departures.add(Place(Tier.EDGE, "hall"), 300)
+    away.board.departures.add(Place(Tier.CLOUD), 5_000)
+    away.board.departures.add(Place(Tier.EDGE), 20)
+    home.board.answers_by_tier["edge"] += 1
+    found = summary([home, away], USAGE, {})
+    assert found["bytes_by_tier"] == {"edge": 320, "cloud": 5_000}
+    assert found["bytes_leaving_site"] == 5_000
+    assert found["answers_by_tier"] == {"device": 3, "edge": 1, "cloud": 0}
+    assert found["cameras"]["home"]["bytes_by_tier"] == {"edge": 300, "cloud": 0}
+    assert found["cameras"]["home"]["bytes_leaving_site"] == 0
+    assert "5.0 kB of pictures, to the tier cloud; 0.3 kB to workers on site" in shown(found)
+    assert "no pictures" in shown(summary([camera("a", ["edge"])], USAGE, {}))
 
 
 def test_late_answers_lower_the_hit_ratio() -> None:

@@ -58,6 +58,12 @@ def test_a_line_says_when_where_how_fast_and_what() -> None:
 
 
 @pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize(("tier", "said"), [("edge", "fused (edge)"), ("cloud", "fused (cloud)"), ("device", "fused")])
+def test_a_line_says_which_tier_has_answered_where_it_was_not_the_agent(tier: str, said: str) -> None:
+    assert readable(result(tier=tier)) == f"12:00:01.200 plaza #41 {said} 63 ms  person 1  (track 3)"
+
+
+@pytest.mark.usefixtures("utc")
 def test_a_line_tells_what_is_unusual() -> None:
     odd = result(labels=(), deadline_met=False, revision=2, timings_ms=Timings())
     assert readable(odd) == "12:00:01.200 plaza #41 fused LATE revision 2  nothing"
