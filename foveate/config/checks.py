@@ -125,13 +125,13 @@ def _privacy(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:
     if camera.mode == "cloud_only" and not private.beyond_device:
         yield Fault((*loc, "mode"), "is cloud_only, but tiers allows no tier but the device", "choose edge_only")
     elif not private.whole_frames and private.beyond_device:
-        for names, value, whole in (
+        for keys, value, whole in (
             (("mode",), camera.mode, "cloud_only"),
             (("offload", "policy"), camera.offload.policy, "always"),
         ):
             if value == whole:
                 what = f"is {value}, which sends whole frames, but no tier may have them"
-                yield Fault((*loc, *names), what, "choose adaptive, or leave a tier out of masked_only")
+                yield Fault((*loc, *keys), what, "choose adaptive, or leave a tier out of masked_only")
 
 
 def _rates(loc: Loc, camera: CameraKeys) -> Iterator[Fault]:

@@ -83,7 +83,7 @@ def test_masks_are_painted_over_only_where_a_tier_asks_for_it() -> None:
     at_home = Privacy(frozenset({Tier.DEVICE, Tier.EDGE}), masked_only=frozenset({Tier.CLOUD}))
     assert picture_of(image, decision, camera(masks=(half,), privacy=at_home)) == plain
     _, data = picture_of(image, decision, camera(masks=(half,), privacy=TO_THE_CLOUD_MASKED))
-    shown = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    shown = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR), np.uint8)
     assert shown[:, :95].std() < 1
     assert (shown[:, 110:, 2] > 240).all()
 

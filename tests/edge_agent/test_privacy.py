@@ -85,7 +85,7 @@ def on_site(*deeds: Deed) -> Callable[[MemoryHub], Cloud]:
     return lambda hub: Cloud(hub, deeds, name="e", tier="edge", location="hall")
 
 
-def eager(**changes: object) -> CameraSettings:
+def eager(**changes: Any) -> CameraSettings:
     """A camera that sends much: whole frames every half second, each tried again as crops."""
     plain = camera(**changes)
     return replace(plain, offload=replace(plain.offload, full_frame_s=0.5, trial_share=1.0))
