@@ -22,6 +22,8 @@ class KnownWorker:
     beat_at_s: float
     other_labels: bool = False
     """Whether its model names things otherwise than the agent's own: one object may then appear under two names."""
+    target: str = ""
+    """Where its requests are sent."""
 
     def fault(self, now_s: float) -> str:
         """Why the worker does not count as online; empty when it does."""
@@ -66,7 +68,8 @@ class WorkerDirectory:
             self._counters["other_label_set"] += 1
             _log.warning("worker %s has another label set than this agent: names may differ", state.worker)
         beat_at_s = before.beat_at_s if before and stands_still else now_s
-        self._known[state.worker] = KnownWorker(state, beat_at_s, other_labels)
+        target = topics.target(state.tier, state.location)
+        self._known[state.worker] = KnownWorker(state, beat_at_s, other_labels, target)
         while len(self._known) > self._most:
             del self._known[next(iter(self._known))]
 
@@ -83,5 +86,4 @@ class WorkerDirectory:
 
     def at(self, target: str, tier: str, model: str, now_s: float) -> list[KnownWorker]:
         """Of those the workers of one target."""
-        serving = self.serving(tier, model, now_s)
-        return [known for known in serving if topics.target(known.state.tier, known.state.location) == target]
+        return [known for known in self.serving(tier, model, now_s) if known.target == target]
