@@ -5,7 +5,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Protocol
+
+from pipeline.policies.batch_plan import in_time
 
 
 class BatchTimes(Protocol):
@@ -139,8 +142,9 @@ class DeadlineBatching(BatchPolicy):
     With ``n`` waiting and the next expected in ``g`` seconds, running now ends both at ``t(n) + t(1)``, waiting at
     ``g + t(n+1)``; so company is worth a wait below ``t(n) + t(1) - t(n+1)``. Where batches gain nothing that is
     never, and the batch is one. Batch sizes never run are tried, doubling, when their pessimistic time still fits.
-    Where more than a full batch waits, whatever would keep it small by being nearly late is left out (it is hopeless
-    then), as Nexus drops early (Shen et al., SOSP 2019, section 4.3): a small batch for it costs others behind it.
+    Who would keep a batch small by being nearly late is left out (and hopeless then) where looking ahead over all that
+    wait finds no fewer in time without it, as Nexus drops early (Shen et al., SOSP 2019, section 4.3): a small batch
+    for it costs others behind it.
     Nobody waits for company once the oldest has waited ``window_s``, however many of it come one by one.
     """
 
@@ -150,10 +154,10 @@ class DeadlineBatching(BatchPolicy):
     def decide(self, view: BatchView) -> Fire | Wait:
         waiting = min(len(view.deadlines_s), view.max_batch)
         size = self._best_size(view, waiting)
-        if size < view.max_batch < len(view.deadlines_s):
-            full = self._full_without_the_late(view)
-            if full is not None:
-                return full
+        if size < waiting:
+            larger = self._without_the_late(view, size, waiting)
+            if larger is not None:
+                return larger
         if size == view.max_batch:
             return Fire(size, BatchReason.FULL)
         if size < waiting:
@@ -172,14 +176,22 @@ class DeadlineBatching(BatchPolicy):
                 best = proven = size
         return best
 
-    def _full_without_the_late(self, view: BatchView) -> Fire | None:
-        """A full batch of those that can bear it, where it gains and so many wait."""
-        most, run_s, gain = view.max_batch, view.times.p95_s(view.max_batch), view.times.gain(view.max_batch)
-        if run_s is None or gain is None or gain < self.least_gain:
-            return None
-        due_from_s = view.now_s + run_s
-        in_time = sum(deadline_s >= due_from_s for deadline_s in view.deadlines_s)
-        return Fire(most, BatchReason.FULL, due_from_s) if in_time >= most else None
+    def _without_the_late(self, view: BatchView, size: int, waiting: int) -> Fire | None:
+        """A larger batch of those that can bear it, where it gains and no fewer of all that wait are in time so."""
+        run_s = _pessimistic(view.times)
+        best, most_met = None, in_time(view.deadlines_s, size, view.now_s, view.max_batch, run_s)
+        for larger in range(size + 1, waiting + 1):
+            gain = view.times.gain(larger)
+            if run_s(larger) <= 0 or gain is None or gain < self.least_gain:
+                continue
+            due_from_s = view.now_s + run_s(larger)
+            if view.deadlines_s[-larger] < due_from_s:
+                break
+            met = in_time(view.deadlines_s, larger, view.now_s, view.max_batch, run_s)
+            if met >= most_met:  # of equals the largest: it leaves most time for what is still to come
+                reason = BatchReason.FULL if larger == view.max_batch else BatchReason.DEADLINE
+                best, most_met = Fire(larger, reason, due_from_s), met
+        return best
 
     def _why_not_larger(self, view: BatchView, larger: int) -> BatchReason:
         if not _fits(view, larger):
@@ -204,6 +216,11 @@ class DeadlineBatching(BatchPolicy):
         if view.next_arrival_s > view.oldest_arrival_s + self.window_s:
             return Fire(size, BatchReason.WINDOW)
         return Wait(view.next_arrival_s)
+
+
+def _pessimistic(times: BatchTimes) -> Callable[[int], float]:
+    """The 95th percentile by batch size, looked up once each; 0 where nothing is known."""
+    return cache(lambda batch: times.p95_s(batch) or 0.0)
 
 
 def _fits(view: BatchView, size: int) -> bool:

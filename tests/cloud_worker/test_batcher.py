@@ -208,8 +208,8 @@ def test_whoever_is_left_out_of_a_full_batch_hears_of_it_when_that_begins() -> N
         assert stand.submit(3, budget_s=9.0) is None
         await asyncio.sleep(0.05)
         assert stand.submit(4, budget_s=0.05 + 0.12) is None  # enough to run alone, too little to run with another
-        for seq in (5, 6):
-            assert stand.submit(seq, budget_s=9.0) is None
+        for seq, budget_s in ((5, 0.255), (6, 0.301)):  # after it there would be no time for both
+            assert stand.submit(seq, budget_s=budget_s) is None
         await asyncio.sleep(0.051)
         assert [seq for seq, _, _ in stand.outcomes[3:]] == [3, 4]
         assert isinstance(stand.outcomes[4][1], Refused)
