@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ DEFAULT_PORT_V3 = 1884
 PACKET_BYTES = MAX_PAYLOAD_BYTES + 64 * 1024
 START_TIMEOUT_S = 10.0
 _POLL_S = 0.02
+_LISTEN_POLL_S = 0.001
 _log = logging.getLogger(__name__)
 
 # The broker keeps a log per topic filter: at most segments x (size + one packet), the oldest segment goes first, and
@@ -182,6 +184,10 @@ async def _serve(host: str, port: int, port_v3: int | None, *, with_parent: bool
         config = Path(folder) / "broker.toml"
         config.write_text(_CONFIG.format(listen=f"{address}:{port}", packet_bytes=PACKET_BYTES), encoding="utf-8")
         IotCoreBroker(config_path=str(config)).start()
+        for _ in range(round(START_TIMEOUT_S / _LISTEN_POLL_S)):
+            if send_at_once(port):
+                break
+            await asyncio.sleep(_LISTEN_POLL_S)  # it listens in a thread of its own, a moment later
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -198,6 +204,29 @@ async def _serve(host: str, port: int, port_v3: int | None, *, with_parent: bool
     # rumqttd has no way to stop; its threads end with the process.
     sys.stdout.flush()
     os._exit(0)
+
+
+def send_at_once(port: int) -> bool:
+    """Set TCP_NODELAY on what this process listens with on a port, for the connections to come; False without one.
+
+    They inherit it. rumqttd does not set it, and without it a message to a client that sends, too, as a worker does,
+    waits up to 40 ms for the acknowledgement of the one before (Nagle's algorithm meets delayed acknowledgements).
+    """
+    found = False
+    for entry in Path("/dev/fd").iterdir():
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
+                continue
+            listener = socket.socket(fileno=os.dup(int(entry.name)))
+        except OSError:  # closed meanwhile
+            continue
+        with listener:
+            if listener.family not in (socket.AF_INET, socket.AF_INET6) or listener.getsockname()[1] != port:
+                continue
+            if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                found = True
+    return found
 
 
 def _end_with_parent() -> None:

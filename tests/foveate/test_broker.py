@@ -1,16 +1,19 @@
 """The embedded broker as a process."""
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
-from foveate.broker import EmbeddedBroker, check_ports
+from foveate.broker import EmbeddedBroker, check_ports, send_at_once
 from pipeline.errors import BrokerError, ConfigError
 from tests.support.brokers import HOST, Embedded, free_port
 from tests.support.processes import assert_ends_with_its_parent
@@ -111,3 +114,51 @@ def test_a_host_that_is_no_address_is_a_configuration_error(host: str) -> None:
 def test_impossible_ports_are_a_configuration_error(ports: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match="port"):
         check_ports(HOST, tuple(free_port() if port == 1883 and len(set(ports)) > 1 else port for port in ports))
+
+
+def test_connections_to_a_listener_send_at_once() -> None:
+    with socket.create_server((HOST, 0)) as listener, socket.create_server((HOST, 0)) as other:
+        port = listener.getsockname()[1]
+        assert send_at_once(port)
+        for each, expected in ((listener, True), (other, False)):
+            with socket.create_connection(each.getsockname()), each.accept()[0] as accepted:
+                assert (accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0) is expected
+
+
+def test_nothing_is_found_where_nobody_listens() -> None:
+    port = free_port()
+    assert not send_at_once(port)
+    with socket.socket() as bound:  # it has the port and takes no connections
+        bound.bind((HOST, port))
+        assert not send_at_once(port)
+
+
+PIDFD_GETFD = 438
+"""The system call that duplicates another process's file; the same number on all of Linux's architectures."""
+
+
+def listener_sends_at_once(pid: int, port: int) -> bool:
+    """Whether TCP_NODELAY is set where another process listens on a port."""
+    process = os.pidfd_open(pid)
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            copy = ctypes.CDLL(None).syscall(PIDFD_GETFD, process, int(entry.name), 0)
+            with socket.socket(fileno=copy) as each:
+                listens = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                if listens and each.getsockname()[1] == port:
+                    return each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+    finally:
+        os.close(process)
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for another process's socket")
+def test_the_running_broker_sends_at_once(broker: Embedded) -> None:
+    assert broker.pid is not None
+    for _ in range(200):
+        if listener_sends_at_once(broker.pid, broker.port):
+            return
+        time.sleep(0.01)
+    pytest.fail("TCP_NODELAY is not set on the broker's listener")
