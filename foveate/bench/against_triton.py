@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -29,7 +30,7 @@ import numpy as np
 from cloud_worker.settings import ServedModel, WorkerSettings
 from foveate.bench.triton_load import TritonGenerator
 from foveate.bench.triton_server import HOST, triton_folder, triton_serving
-from foveate.bench.triton_settings import CANDIDATES, DEFAULT, triton_model
+from foveate.bench.triton_settings import CANDIDATES, DEFAULT, FEW, Setting, triton_model
 from foveate.load.arrivals import Arrival, Mix, arrivals
 from foveate.load.outcomes import Outcome, summarise
 from foveate.load.pictures import Pictures
@@ -46,7 +47,7 @@ RATES = (30.0, 50.0, 70.0, 90.0)
 LOADS = (0.5, 0.7, 0.9, 1.1)
 OVERLOAD = 1.3
 """Arrivals per second, and as multiples of the capacity."""
-SEARCH_LOAD = 1.1
+SEARCH_LOAD, SEARCH_SEED = 1.1, 1000
 PROBES = 100
 """Pictures for the capacity."""
 TENSORS = 16
@@ -62,13 +63,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long a run lasts, how many there are at each rate, and how many of each candidate in the search."""
+    """How long a run lasts, how many there are at each rate, which they are, and what is tried for Triton."""
 
     run_s: float
     rounds: int
-    searches: int
     rates: Sequence[float]
     loads: Sequence[float]
+    candidates: Sequence[Setting]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,7 +80,8 @@ class Rate:
     name: str
 
 
-FULL, SHORT = Plan(3.0, 2, 1, RATES, (*LOADS, OVERLOAD)), Plan(1.5, 1, 1, (), (0.5, OVERLOAD))
+FULL = Plan(2.5, 2, RATES, (*LOADS, OVERLOAD), CANDIDATES)
+SHORT = Plan(2.0, 1, (), (0.5, 0.9, OVERLOAD), FEW)
 
 
 def measure(short: bool, say: Say) -> Mapping[str, float]:
@@ -96,7 +98,7 @@ async def _measured(folder: Path, plan: Plan, say: Say) -> dict[str, float]:
     images = [_decoded(pictures, number) for number in range(TENSORS)]
     capacity_per_s = capacity(pictures)
     say(f"one thread by itself does {capacity_per_s:.1f} pictures per s")
-    async with _worker(pictures) as worker, _triton(folder, pictures, images) as offers:
+    async with _triton(folder, pictures, images, plan.candidates) as offers, _worker(pictures) as worker:
         best = await _search(offers, SEARCH_LOAD * capacity_per_s, plan, say)
         rivals = {WORKER: worker, AS_IT_COMES: offers[DEFAULT.name], BEST: offers[best]}
         rates = [Rate(rate, f"{rate:g}_per_s") for rate in plan.rates]
@@ -137,10 +139,12 @@ async def _worker(pictures: Pictures) -> AsyncIterator[Offer]:
 
 
 @asynccontextmanager
-async def _triton(folder: Path, pictures: Pictures, images: Sequence[Image]) -> AsyncIterator[Mapping[str, Offer]]:
-    """All settings at once, each a model of one server: those that nobody asks cost nothing."""
+async def _triton(
+    folder: Path, pictures: Pictures, images: Sequence[Image], candidates: Sequence[Setting]
+) -> AsyncIterator[Mapping[str, Offer]]:
+    """All settings at once, each a model of one server: those that nobody asks cost nothing. Its start blocks."""
     entry: ModelEntry = read_manifest().entry(MODEL)
-    settings = (DEFAULT, *CANDIDATES)
+    settings = (DEFAULT, *candidates)
     with (
         tempfile.TemporaryDirectory() as work,
         triton_serving(folder, [triton_model(each, entry, SIZE) for each in settings], Path(work)) as ports,
@@ -152,21 +156,19 @@ async def _triton(folder: Path, pictures: Pictures, images: Sequence[Image]) -> 
             if each.takes == "tensor":
                 generator.prepare(each, images, entry)
         try:
-            yield {each.name: lambda requests, each=each: generator.offer(requests, each) for each in settings}
+            yield {each.name: partial(generator.offer, setting=each) for each in settings}
         finally:
             await generator.close()
 
 
 async def _search(offers: Mapping[str, Offer], per_s: float, plan: Plan, say: Say) -> str:
     """The candidate with the most answers in time."""
+    requests = _drawn(per_s, plan.run_s, SEARCH_SEED)
     in_time = Counter[str]()
-    for seed in range(plan.searches):
-        requests = _drawn(per_s, plan.run_s, 1000 + seed)
-        for each in CANDIDATES:
-            in_time[each.name] += sum(outcome.in_time for outcome in await _run(offers[each.name], requests))
-    offered = sum(len(_drawn(per_s, plan.run_s, 1000 + seed)) for seed in range(plan.searches))
+    for each in plan.candidates:
+        in_time[each.name] = sum(outcome.in_time for outcome in await _run(offers[each.name], requests))
     told = ", ".join(f"{name} {number}" for name, number in in_time.most_common())
-    say(f"Triton's settings, in time of {offered} at {per_s:.0f} per s: {told}")
+    say(f"Triton's settings, in time of {len(requests)} at {per_s:.0f} per s: {told}")
     [(best, _)] = in_time.most_common(1)
     return best
 

@@ -32,21 +32,23 @@ DEFAULT = Setting("default", "dynamic_batching { }")
 
 CANDIDATES: Sequence[Setting] = (
     Setting("cancels", "dynamic_batching { }", cancels=True),
-    Setting("cancels_singly", "dynamic_batching { }", max_batch=1, cancels=True),
     Setting("rejects_40", _rejecting(40)),
     Setting("rejects_60", _rejecting(60)),
     Setting("rejects_75", _rejecting(75)),
-    Setting("rejects_75_cancels", _rejecting(75), cancels=True),
-    Setting("rejects_75_cancels_singly", _rejecting(75), max_batch=1, cancels=True),
+    Setting("rejects_40_cancels", _rejecting(40), cancels=True),
+    Setting("rejects_40_cancels_singly", _rejecting(40), max_batch=1, cancels=True),
+    Setting("rejects_40_cancels_pairs", _rejecting(40, more="preferred_batch_size: [ 2 ]"), max_batch=2, cancels=True),
     Setting("rejects_75_cancels_pairs", _rejecting(75, more="preferred_batch_size: [ 2 ]"), max_batch=2, cancels=True),
-    Setting("rejects_75_cancels_six_queued", _rejecting(75, 6), max_batch=2, cancels=True),
-    Setting("cancels_tensors", "dynamic_batching { }", takes="tensor", cancels=True),
-    Setting("cancels_tensors_singly", "dynamic_batching { }", max_batch=1, takes="tensor", cancels=True),
+    Setting("rejects_75_eight_queued", _rejecting(75, 8)),
+    Setting("rejects_40_cancels_tensors", _rejecting(40), takes="tensor", cancels=True),
 )
-"""Each differs from another in one thing: what a request may wait, for how many at once the model runs, how many may
-wait, whether senders take their requests back, and what they send. A delay in hope of company is in none: it is
-worse than none, as one thread gains next to nothing by a batch.
+"""They differ in what a request may wait, for how many at once the model runs, how many may wait, whether senders take
+their requests back, and what they send. A delay in hope of company is in none: one thread gains next to nothing by
+a batch.
 """
+
+FEW: Sequence[Setting] = tuple(each for each in CANDIDATES if each.name in ("rejects_40", "rejects_40_cancels_pairs"))
+"""Those that did best when all were tried, for a short run."""
 
 
 def triton_model(setting: Setting, entry: ModelEntry, size: HeightWidth) -> TritonModel:

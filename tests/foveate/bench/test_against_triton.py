@@ -14,7 +14,7 @@ from foveate.bench import against_triton
 from foveate.bench.against_triton import AS_IT_COMES, BEST, MODEL, SIZE, WORKER, Rate, figures, measure
 from foveate.bench.triton_load import TritonGenerator, decode_rows, encode_jpeg
 from foveate.bench.triton_server import HOST, TritonModel, triton_serving
-from foveate.bench.triton_settings import CANDIDATES, DEFAULT, Setting, triton_model
+from foveate.bench.triton_settings import CANDIDATES, DEFAULT, FEW, Setting, triton_model
 from foveate.load.arrivals import Arrival
 from foveate.load.outcomes import End, Outcome
 from pipeline.detectors.loading import load_detector
@@ -27,10 +27,8 @@ from pipeline.frames import Image
 from pipeline.timing import MonotonicClock
 
 PLAZA = Path(__file__).parents[3] / "sample_videos" / "plaza.mp4"
-JPEGS, TENSORS = (
-    replace(each, max_batch=2)  # what is larger takes longer to warm up
-    for each in (DEFAULT, next(each for each in CANDIDATES if each.takes == "tensor"))
-)
+JPEGS = replace(DEFAULT, max_batch=2)  # what is larger takes longer to warm up
+TENSORS = replace(JPEGS, name="tensors", takes="tensor")
 
 
 def picture() -> Image:
@@ -99,6 +97,7 @@ def test_a_reply_without_rows_is_an_error(data: bytes) -> None:
 def test_settings_have_names_of_their_own() -> None:
     names = [each.name for each in (DEFAULT, *CANDIDATES)]
     assert len(set(names)) == len(names)
+    assert len(FEW) > 1
 
 
 def outcomes(answered_s: list[float], refused: int) -> list[Outcome]:
@@ -139,7 +138,7 @@ async def test_rounds_offer_all_rivals_the_same_arrivals_and_change_who_begins(m
 
         return offer  # type: ignore[return-value]  # a list is a sequence
 
-    plan = against_triton.Plan(1.0, 2, 1, (), ())
+    plan = against_triton.Plan(1.0, 2, (), (), ())
     rates = [Rate(20.0, "a"), Rate(30.0, "b")]
     await against_triton._compared({name: rival(name) for name in "xyz"}, rates, plan, lambda _: None)
     assert "".join(name for name, _ in asked) == "xyzyzxzxyxyz"
