@@ -10,7 +10,7 @@ import pytest
 from edge_agent.capture.settings import CaptureSettings
 from edge_agent.lessons.lesson import Lesson
 from edge_agent.lessons.marks import summary_of
-from edge_agent.lessons.offline import lessons_from
+from edge_agent.lessons.offline import _Replay, lessons_from
 from edge_agent.settings import CameraSettings
 from pipeline.detections import Detections
 from pipeline.frames import Image
@@ -97,3 +97,12 @@ def test_tracks_have_ids_that_no_other_recording_repeats() -> None:
 def test_frames_and_detections_must_be_as_many() -> None:
     with pytest.raises(ValueError, match="argument 2"):
         list(lessons_from(frames(3), [seen()] * 2, CAMERA, teacher="t", edge="e", began=BEGAN))
+
+
+def test_of_a_long_recording_only_what_looks_can_still_say_something_about_is_held() -> None:
+    replay, reach_s = _Replay(CAMERA), CAMERA.lessons.cleaning.reach_s
+    for seq, (at_s, image) in enumerate(frames(60)):
+        replay.add(seq, at_s, image, seen(PERSON))
+        list(replay.finished(at_s - reach_s))
+        assert len(replay._open) <= reach_s / 0.5 + 1
+        assert len(replay._entries) <= 2 * reach_s / 0.5 + 2

@@ -2,6 +2,7 @@ import asyncio
 import logging
 import signal
 import socket
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 import edge_agent.status.server as server_module
 from edge_agent.status.access import AccessSettings
 from edge_agent.status.app import create_app
-from edge_agent.status.server import serve
+from edge_agent.status.server import _EmbeddedServer, serve
 from pipeline.errors import BrokerError, ConfigError
+from pipeline.timing import MonotonicClock
 from tests.support.browser import serving
 from tests.support.status_samples import FakeStatusSource, agent, camera
 
@@ -162,3 +164,35 @@ async def test_requests_that_are_no_http_do_no_harm() -> None:
             assert (await reader.readline()).startswith(b"HTTP/1.1 4")
             writer.close()
         assert (await request(port, "/api/status")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_viewer_that_reads_nothing_is_given_no_more_than_fits_and_delays_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Case E05: there is no stream to viewers. One that asks a thousand times and reads nothing has one answer held."""
+    source, clock = FakeStatusSource(), MonotonicClock()
+    source.pictures["plaza"] = 1, bytes(2_000_000)
+    servers: list[_EmbeddedServer] = []
+    made = _EmbeddedServer.__init__
+
+    def note(self: _EmbeddedServer, *arguments: Any) -> None:
+        servers.append(self)
+        made(self, *arguments)
+
+    monkeypatch.setattr(_EmbeddedServer, "__init__", note)
+    async with serving(source) as port, asyncio.timeout(PATIENCE_S):
+        _, stuck = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        stuck.transport.pause_reading()  # type: ignore[attr-defined]  # asyncio's own transports have it
+        one = f"GET /api/cameras/plaza/picture.jpg HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode()
+        stuck.write(one * 1000)
+        waited_s, held_bytes = list[float](), 0
+        for _ in range(40):
+            began_s = clock.now_s()
+            assert (await request(port, "/api/status")).startswith(b"HTTP/1.1 200")
+            waited_s.append(clock.now_s() - began_s)
+            open_now = list(servers[0].server_state.connections)
+            held_bytes = max(held_bytes, *(c.transport.get_write_buffer_size() for c in open_now), 0)
+            await asyncio.sleep(0.02)
+        assert 0 < held_bytes <= 5_000_000
+        assert sorted(waited_s)[len(waited_s) // 2] < 0.5
+        stuck.transport.abort()
