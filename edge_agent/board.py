@@ -9,6 +9,7 @@ import msgspec
 
 from edge_agent.departures import Departures
 from edge_agent.looks import Looks
+from edge_agent.reuse_counts import ReuseCounts
 from edge_agent.status.snapshot import Percentiles
 from pipeline.frames import Image
 from pipeline.ledger import Ledger
@@ -49,7 +50,7 @@ class Board:
         self.looks = Looks()
         self.carried: Counter[str] = Counter()
         self.answers_by_tier = dict.fromkeys(map(str, NEAREST_FIRST), 0)
-        self.bytes_up, self.departures = 0, Departures()
+        self.bytes_up, self.departures, self.reuse = 0, Departures(), ReuseCounts()
         self.first_capture_s: float | None = None
         self.last_result_s: float | None = None
         self.jpeg_samples, self.jpeg_sample_bytes = 0, 0

@@ -31,7 +31,7 @@ from edge_agent.releases.shadow import Shadow
 from edge_agent.releases.sights import Sights
 from edge_agent.releases.slot import ModelSlot, Staged
 from edge_agent.resolve import Pending, Phase, Resolver
-from edge_agent.reuse import AnswerReuse
+from edge_agent.reuse import new_reuse
 from edge_agent.router import Router
 from edge_agent.settings import CameraSettings
 from edge_agent.steer import Steer
@@ -84,7 +84,7 @@ class Camera:
             arms=CropArms(settings),
             sights=Sights(self.rollout, tools.pools.model, settings, tools.clock),
             taking=self.taking,
-            reuse=AnswerReuse(settings.reuse) if settings.reuse.enabled and not source.stills else None,
+            reuse=new_reuse(settings.reuse, self.board.reuse, stills=source.stills),
         )
         overflow = Overflow.DROP_OLDEST if source.live else Overflow.WAIT
         self.work: Channel[Work] = Channel(f"{settings.name}/detect", 1, overflow, tools.clock)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edge_agent.questions import Answer
+from edge_agent.reuse_counts import ReuseCounts
 from edge_agent.tracking.history import Entry
 from edge_agent.tracking.tracks import LOOKED_AT_COVERAGE, Observations, Verdict
 from edge_agent.workers import WorkerDirectory
@@ -26,6 +27,8 @@ MOST_OPEN = 64
 _AT_PLACE_IOU = 0.3
 """What the larger model found in the same place, as in ``edge_agent.fusion``."""
 _SAME_PLACE_IOU = 0.6
+_BACKED_SCORE, _SEEN_SCORE = 0.6, 0.4
+"""Mean score of both models from which they are sure together, and the small model's from which it sees something."""
 _LEAST_SIDE_PX = 8
 
 Box = tuple[float, float, float, float]
@@ -35,7 +38,8 @@ Box = tuple[float, float, float, float]
 class Place:
     """A place that is asked about: whose it is, and its ``box`` in frame pixels; ``shown`` is what is compared of it.
 
-    ``row`` is the small model's detection there, None where it has none. ``label`` is "" where nothing is known.
+    ``row`` is the small model's detection there and ``score`` its score, None and 0 where it has none. ``label`` is ""
+    where nothing is known.
     """
 
     key: Hashable
@@ -43,6 +47,7 @@ class Place:
     shown: Box
     label: str
     row: int | None
+    score: float
     tracked: bool
 
 
@@ -60,6 +65,10 @@ class Said:
             return self.label == other.label
         return bool(iou(_row(self.box), _row(other.box))[0, 0] >= SAME_IOU)
 
+    def backed(self, score: float) -> bool:
+        """Whether the small model thinks the same: on the average both are sure, or both see nothing much."""
+        return (self.score + score) / 2 >= _BACKED_SCORE if self.label else score < _SEEN_SCORE
+
 
 @dataclass(frozen=True, slots=True)
 class _Open:
@@ -72,14 +81,12 @@ class _Open:
 class AnswerReuse:
     """The answers of one camera that may be used again, and the questions that are under way."""
 
-    def __init__(self, settings: NearDuplicateSettings) -> None:
-        self._settings = settings
-        self.known: NearDuplicates[Said] = NearDuplicates(Said.agrees, settings)
+    def __init__(self, settings: NearDuplicateSettings, counts: ReuseCounts) -> None:
+        self._settings, self.counts = settings, counts
+        self._known: NearDuplicates[Said] = NearDuplicates(settings)
         self._open: OrderedDict[FrameKey, _Open] = OrderedDict()
         self._untracked: OrderedDict[int, Box] = OrderedDict()
         self._numbered = 0
-        self.hit_ms = self.miss_ms = 0.0
-        self.hits = self.misses = 0
 
     def places(self, entry: Entry, asked: Sequence[Candidate]) -> tuple[Place, ...]:
         """The places of a frame that are to be asked about."""
@@ -91,16 +98,17 @@ class AnswerReuse:
         out = []
         for candidate in asked:
             row, track = rows.get(candidate.box), missed.get(candidate.box)
+            score = 0.0 if row is None else candidate.score
             if row is not None:
                 track = by_id.get(int(entry.after.track_of[row]))
             if track is not None:
                 label, (x1, y1, x2, y2) = str(tracks.label[track]), boxes[track]
                 number = int(tracks.ids[track])
-                out.append(Place(number, candidate.box, (x1, y1, x2, y2), label, row, tracked=True))
+                out.append(Place(number, candidate.box, (x1, y1, x2, y2), label, row, score, tracked=True))
             else:
                 key, shown = self._untracked_at(candidate.box)
                 label = "" if row is None else str(found.label[row])
-                out.append(Place(key, candidate.box, shown, label, row, tracked=False))
+                out.append(Place(key, candidate.box, shown, label, row, score, tracked=False))
         return tuple(out)
 
     def _untracked_at(self, box: Box) -> tuple[Hashable, Box]:
@@ -122,12 +130,9 @@ class AnswerReuse:
     ) -> tuple[Said, ...] | None:
         """What is said again of these places of a frame; None where they must be asked about."""
         audit = drawn(f"reuse/{key.camera}/{key.epoch}/{key.seq}", self._settings.bypass_share)
-        decision = self.known.decide(looks, served, scene_s, audit=audit)
+        decision = self._known.decide(looks, served, scene_s, audit=audit)
+        self.counts.most_bits, self.counts.disagreement = self._known.most_bits, self._known.disagreement
         return decision.answers if isinstance(decision, Reuse) else None
-
-    def spared(self, took_ms: float) -> None:
-        """A question was spared, and that took so long."""
-        self.hits, self.hit_ms = self.hits + 1, self.hit_ms + took_ms
 
     def asked(
         self, key: FrameKey, places: Sequence[Place], looks: Sequence[Look], scene_s: float, asked_at_s: float
@@ -142,14 +147,19 @@ class AnswerReuse:
         question = self._open.pop(answer.question.key, None)
         if question is None:
             return
-        self.misses, self.miss_ms = self.misses + 1, self.miss_ms + (now_s - question.asked_at_s) * 1000
+        self.counts.answer((now_s - question.asked_at_s) * 1000)
         model = f"{answer.reply.model}@{answer.reply.model_version}"
         for place, look in zip(question.places, question.looks, strict=True):
             said = said_of(place, seen)
             if said is None or (said.label and not place.tracked):
-                self.known.forget(place.key)
+                self._known.forget(place.key)
             else:
-                self.known.answered(look, model, said, question.scene_s)
+                self._known.answered(look, model, said, question.scene_s)
+
+
+def new_reuse(settings: NearDuplicateSettings, counts: ReuseCounts, *, stills: bool) -> AnswerReuse | None:
+    """The reuse of one camera; None where it is off, or where its pictures have nothing to do with one another."""
+    return AnswerReuse(settings, counts) if settings.enabled and not stills else None
 
 
 def models_served(workers: WorkerDirectory, now_s: float) -> frozenset[str]:
@@ -160,7 +170,7 @@ def models_served(workers: WorkerDirectory, now_s: float) -> frozenset[str]:
 
 def looks(image: Image, places: Sequence[Place]) -> tuple[Look, ...]:
     """How places look in a frame, (height, width, 3) uint8 BGR; CPU work."""
-    return tuple(Look(place.key, _hash(image, place.shown)) for place in places)
+    return tuple(Look(place.key, _hash(image, place.shown), place.score) for place in places)
 
 
 def _hash(image: Image, box: Box) -> int | None:
@@ -211,13 +221,18 @@ def _row(box: Box) -> BoxArray:
 
 def _within(place: Box, box: Sequence[float]) -> Box:
     """A box in units of a place's."""
-    left, top, width, height = place[0], place[1], place[2] - place[0], place[3] - place[1]
+    left, top, width, height = _origin_and_sides(place)
     x1, y1, x2, y2 = box
     return (x1 - left) / width, (y1 - top) / height, (x2 - left) / width, (y2 - top) / height
 
 
 def _over(place: Box, box: Box) -> Box:
     """A box in frame pixels that was in units of a place's."""
-    left, top, width, height = place[0], place[1], place[2] - place[0], place[3] - place[1]
+    left, top, width, height = _origin_and_sides(place)
     x1, y1, x2, y2 = box
     return left + x1 * width, top + y1 * height, left + x2 * width, top + y2 * height
+
+
+def _origin_and_sides(box: Box) -> Box:
+    """Left, top, width and height; a box without extent counts as one of a pixel."""
+    return box[0], box[1], max(box[2] - box[0], 1.0), max(box[3] - box[1], 1.0)

@@ -25,7 +25,7 @@ async def spared(context: Context, decision: OffloadDecision, work: Work) -> Off
     if said is None or not _say_again(context, entry, said_again(entry.seen, places, said), work):
         reuse.asked(key, places, shown, work.scene_s, started_s)
         return decision
-    reuse.spared((clock.now_s() - started_s) * 1000)
+    reuse.counts.spare((clock.now_s() - started_s) * 1000)
     return OffloadDecision("none", "reused")
 
 

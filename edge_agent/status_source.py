@@ -12,6 +12,7 @@ from edge_agent.frame_work import drawn_scale
 from edge_agent.releases.rollout import CameraRollout
 from edge_agent.releases.rollouts import standing
 from edge_agent.status.queues import queue_statuses
+from edge_agent.status.reuse import ReuseStatus
 from edge_agent.status.snapshot import (
     AgentStatus,
     AttainmentStatus,
@@ -132,6 +133,7 @@ class AgentStatusSource:
             attainment=_attainment(camera),
             steering=steering_status(camera.steer, camera.router),
             crops=_crops(camera),
+            reuse=_reuse(camera),
             rollout=_rollout(self._agent.settings.agent, camera.rollout),
             tiers=tiers_status(camera.settings, board, self._agent.uplink.plan(camera.name)),
             learning=None if self._learning is None else self._learning.status(camera.name),
@@ -160,6 +162,20 @@ class AgentStatusSource:
 def _crops(camera: Camera) -> CropsStatus:
     arm, scale = camera.arms.learned.current, drawn_scale(camera.arms.drawing.mosaic, camera.levers.crop_scale_factor)
     return CropsStatus(padding=arm.padding, scale=scale, quality=arm.quality, trials=camera.arms.trials)
+
+
+def _reuse(camera: Camera) -> ReuseStatus | None:
+    if not camera.settings.reuse.enabled:
+        return None
+    counts = camera.board.reuse
+    return ReuseStatus(
+        spared=counts.spared,
+        answered=counts.answered,
+        hit_ratio=counts.hit_ratio,
+        mean_ms=counts.mean_ms,
+        most_bits=counts.most_bits,
+        disagreement=counts.disagreement,
+    )
 
 
 def _rollout(agent: str, rollout: CameraRollout) -> RolloutStatus | None:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from edge_agent.board import LATE_COUNTERS, Board
 from edge_agent.camera import Camera
+from edge_agent.reuse_counts import ReuseCounts
 from foveate.children import Usage
 from foveate.plan import NetworkSettings
 from pipeline.metrics.attainment import Attainment
@@ -152,7 +153,17 @@ def _part(boards: list[Board], deadline_ms: float | None) -> dict[str, Any]:
         "jpeg_all_bytes": sum(_jpeg_all_bytes(b, ledger.captured) for b, ledger in zip(boards, ledgers, strict=True)),
         "lambda_edge": round(1 - cloud / looked, 4) if looked else None,
         "answers_by_tier": _together(board.answers_by_tier for board in boards),
+        "reuse": _reuse(ReuseCounts.together(board.reuse for board in boards)),
         **{kind: sum(board.counters[kind] for board in boards) for kind in LATE_COUNTERS},
+    }
+
+
+def _reuse(counts: ReuseCounts) -> dict[str, Any]:
+    return {
+        "spared": counts.spared,
+        "answered": counts.answered,
+        "hit_ratio": None if counts.hit_ratio is None else round(counts.hit_ratio, 4),
+        "mean_ms": None if counts.mean_ms is None else round(counts.mean_ms, 2),
     }
 
 

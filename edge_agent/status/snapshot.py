@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from edge_agent.status.reuse import ReuseStatus
 from pipeline.alerts import Alert
 from pipeline.wire.messages import BatchFigures, ReuseFigures
 
@@ -203,6 +204,8 @@ class CameraStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Steps taken by action."""
     steering: SteeringStatus | None = None
     crops: CropsStatus | None = None
+    reuse: ReuseStatus | None = None
+    """None where it is off."""
     learning: LearningStatus | None = None
     rollout: RolloutStatus | None = None
     """None where nothing was ever released to it."""

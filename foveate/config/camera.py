@@ -14,6 +14,7 @@ from edge_agent.tracking.tracks import TrackerSettings
 from foveate.config.budget import BudgetKeys
 from foveate.config.calibration import CalibrationFile
 from foveate.config.fields import CameraName, Keys, Mask, Roi, Secret, SecretFile, SourceText, key, one_of
+from foveate.config.reuse import ReuseKeys
 from pipeline.mosaic import MosaicSettings
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.fallback import WaitSettings
@@ -266,6 +267,7 @@ class CameraKeys(Keys):
     tracker: TrackerKeys = key(TrackerKeys(), "Tracking")
     candidates: CandidateKeys = key(CandidateKeys(), "What deserves a second look")
     offload: OffloadKeys = key(OffloadKeys(), "What is sent to the larger model")
+    reuse: ReuseKeys = key(ReuseKeys(), "Answers of the cloud that are said again")
     mosaic: MosaicKeys = key(MosaicKeys(), "How crops are packed")
     images: ImageKeys = key(ImageKeys(), "JPEG quality and size of what is sent")
     steering: SteeringKeys = key(SteeringKeys(), "How its share of the cloud is steered")

@@ -35,6 +35,7 @@ from pipeline.policies.calibration import Calibration
 from pipeline.policies.change import ChangeSettings
 from pipeline.policies.evidence import RolloutSettings
 from pipeline.policies.fallback import WaitSettings
+from pipeline.policies.near_duplicate import NearDuplicateSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
 from pipeline.policies.tier_cost import PRESETS, Tier, Weights
@@ -171,6 +172,7 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         tracker=tracker,
         candidates=_settings(CandidateSettings, camera.candidates),
         offload=_settings(OffloadSettings, camera.offload),
+        reuse=_settings(NearDuplicateSettings, camera.reuse),
         mosaic=_settings(MosaicSettings, camera.mosaic),
         images=_settings(ImageSettings, camera.images),
         steering=_settings(SteeringSettings, camera.steering),

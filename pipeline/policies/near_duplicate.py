@@ -6,21 +6,23 @@ is held against the one that was kept: how alike is alike enough follows from th
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import cv2
 import numpy as np
 
 from pipeline.frames import Image
 
-V = TypeVar("V")
+V = TypeVar("V", bound="Answer")
 
 HASH_BITS = 64
 LEAST_CONTRAST = 4.0
 """Standard deviation in grey levels; the signs of smaller differences are noise."""
+ALONE_FACTOR = 3
+"""An answer that the small model does not back needs a picture that is so much more alike."""
 LEAST_AUDITS = 50
 """The share of contradictions is taken of at least so many audits: one of a few may be chance."""
 
@@ -47,7 +49,7 @@ class NearDuplicateSettings:
     """
 
     enabled: bool = False
-    most_bits: int = 14
+    most_bits: int = 24
     ttl_s: float = 6.0
     bypass_share: float = 0.05
     most_disagreement: float = 0.02
@@ -67,18 +69,22 @@ class AskReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A place that a question is about: whose it is, and the hash ``bits`` of how it looks (None: without one)."""
+    """A place that a question is about: whose it is, and the hash ``bits`` of how it looks (None: without one).
+
+    ``score`` is the small model's there; 0 where it sees nothing.
+    """
 
     key: Hashable
     bits: int | None
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse(Generic[V]):
-    """Take the kept answers, one for each place. The oldest is ``age_s`` old; at most ``bits`` of a hash differ."""
+    """Take the kept answers, one for each place. The oldest is ``age_s`` old, the least alike ``distance`` bits off."""
 
     answers: tuple[V, ...]
-    bits: int
+    distance: int
     age_s: float
 
 
@@ -100,19 +106,30 @@ class _Kept(Generic[V]):
 @dataclass(frozen=True, slots=True)
 class _Audit:
     model: str
-    bits: int
+    distance: int
     agrees: bool
+
+
+class Answer(Protocol):
+    """What was said of a place."""
+
+    def agrees(self, other: Self, /) -> bool:
+        """Whether another answer comes to the same."""
+        ...
+
+    def backed(self, score: float, /) -> bool:
+        """Whether it is also what the small model thinks, which gives the place this score."""
+        ...
 
 
 class NearDuplicates(Generic[V]):
     """What was answered lately, by place. Bounded in places and audits.
 
-    ``same`` says whether two answers about one place agree. A ``model`` is a name with its version; an answer is kept
-    for as long as that very one is served.
+    A ``model`` is a name with its version; an answer is kept for as long as that very one is served.
     """
 
-    def __init__(self, same: Callable[[V, V], bool], settings: NearDuplicateSettings | None = None) -> None:
-        self._same, self._settings = same, settings or NearDuplicateSettings()
+    def __init__(self, settings: NearDuplicateSettings) -> None:
+        self._settings = settings
         self._kept: OrderedDict[Hashable, _Kept[V]] = OrderedDict()
         self._audits: deque[_Audit] = deque(maxlen=self._settings.audits)
         self._limit = self._settings.most_bits
@@ -130,7 +147,7 @@ class NearDuplicates(Generic[V]):
     @property
     def disagreement(self) -> float | None:
         """The share of the recent audits within ``most_bits`` that contradicted, None before the first."""
-        within = [audit.agrees for audit in self._audits if audit.bits <= self._limit]
+        within = [audit.agrees for audit in self._audits if audit.distance <= self._limit]
         return within.count(False) / len(within) if within else None
 
     def decide(self, looks: Sequence[Look], served: Collection[str], now_s: float, *, audit: bool) -> Reuse[V] | Ask:
@@ -171,15 +188,15 @@ class NearDuplicates(Generic[V]):
         """Hold an answer against one that could have stood for it."""
         if look.bits is None or model != kept.model or at_s - kept.at_s >= self._settings.ttl_s:
             return
-        bits = (kept.bits ^ look.bits).bit_count()
-        if bits <= self._settings.most_bits:
-            self._audits.append(_Audit(model, bits, self._same(kept.answer, answer)))
+        distance = _distance(kept, look.bits, look.score)
+        if distance <= self._settings.most_bits:
+            self._audits.append(_Audit(model, distance, kept.answer.agrees(answer)))
             self._limit = self._trusted()
 
     def _trusted(self) -> int:
         """The most bits that may differ so that few enough audits contradict; -1 where none do so."""
         for bits in range(self._settings.most_bits, -1, -1):
-            within = [audit.agrees for audit in self._audits if audit.bits <= bits]
+            within = [audit.agrees for audit in self._audits if audit.distance <= bits]
             if within.count(False) <= self._settings.most_disagreement * max(len(within), LEAST_AUDITS):
                 return bits
         return -1
@@ -197,18 +214,27 @@ class NearDuplicates(Generic[V]):
             return Ask(AskReason.DISTRUSTED)
         if not looks:
             return Ask(AskReason.UNKNOWN)
-        answers, most_bits, oldest_s = list[V](), 0, now_s
+        answers, farthest, oldest_s = list[V](), 0, now_s
         for look in looks:
             kept = self._kept.get(look.key)
             if kept is None or look.bits is None or kept.at_s > now_s:
                 return Ask(AskReason.UNKNOWN)
             if now_s - kept.at_s >= self._settings.ttl_s:
                 return Ask(AskReason.OLD)
-            bits = (kept.bits ^ look.bits).bit_count()
-            if bits > self._limit:
+            distance = _distance(kept, look.bits, look.score)
+            if distance > self._limit:
                 return Ask(AskReason.DIFFERENT)
             answers.append(kept.answer)
-            most_bits, oldest_s = max(most_bits, bits), min(oldest_s, kept.at_s)
+            farthest, oldest_s = max(farthest, distance), min(oldest_s, kept.at_s)
         if audit:
             return Ask(AskReason.AUDIT)
-        return Reuse(tuple(answers), most_bits, now_s - oldest_s)
+        return Reuse(tuple(answers), farthest, now_s - oldest_s)
+
+
+def _distance(kept: _Kept[V], bits: int, score: float) -> int:
+    """How far a place is from how it looked when it was answered, in bits.
+
+    Where the small model sees the same as what was said, the picture itself need not be as much alike.
+    """
+    differing = (kept.bits ^ bits).bit_count()
+    return differing if kept.answer.backed(score) else ALONE_FACTOR * differing
