@@ -74,8 +74,12 @@ def request(target: str, model: str) -> str:
 
 
 def request_share(group: str, target: str, model: str) -> str:
-    """The shared subscription of the workers of a group. Raises ConfigError."""
-    return f"$share/{_level('group', group)}/{request(target, model)}"
+    """The shared subscription of the workers of a group. Raises ConfigError.
+
+    Its name tells target and model apart too: rumqttd, the embedded broker, knows a share by its name alone, and hands
+    what is for one filter to those who share another one by the same name, where it is lost.
+    """
+    return f"$share/{_level('group', group)}-{target}-{model}/{request(target, model)}"
 
 
 def reply(agent: str) -> str:

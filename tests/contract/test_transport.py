@@ -12,6 +12,7 @@ from pipeline.network.rate import constant
 from pipeline.transport.backoff import Backoff
 from pipeline.transport.base import Message, Outgoing, PublishStatus, Transport
 from pipeline.transport.memory import MemoryHub
+from pipeline.wire import topics
 from tests.support.brokers import Bench, Embedded, Mosquitto, cut, running, until
 
 KINDS = ["memory", "shaped", "embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)]
@@ -166,6 +167,21 @@ async def test_a_shared_subscription_gives_each_message_to_one_of_its_members(be
     assert sorted(inbox_a.payloads + inbox_b.payloads) == sorted(b"%d" % number for number in range(20))
     assert inbox_a.messages
     assert inbox_b.messages
+
+
+async def test_the_workers_of_one_group_share_what_is_for_each_target_and_model_by_itself(bench: Bench) -> None:
+    group = uuid.uuid4().hex
+    near = [topics.request_share(group, target, "m") for target in topics.targets("edge", "hall")]
+    (a, inbox_a), (b, inbox_b) = listening(bench, *near), listening(bench, topics.request_share(group, "cloud", "m"))
+    c, inbox_c = listening(bench, topics.request_share(group, "cloud", "n"))
+    async with running(a, b, c):
+        for number in range(10):
+            for target, model in (("edge@hall", "m"), ("edge", "m"), ("cloud", "m"), ("cloud", "n")):
+                await c.publish(Outgoing(topics.request(target, model), f"{target} {model} {number}".encode()))
+        await asyncio.gather(inbox_a.wait(20), inbox_b.wait(10), inbox_c.wait(10))
+    assert {payload.split()[0] for payload in inbox_a.payloads} == {b"edge@hall", b"edge"}
+    assert {payload.rsplit(b" ", 1)[0] for payload in inbox_b.payloads} == {b"cloud m"}
+    assert {payload.rsplit(b" ", 1)[0] for payload in inbox_c.payloads} == {b"cloud n"}
 
 
 async def test_a_member_that_leaves_keeps_no_share(bench: Bench, root: str) -> None:

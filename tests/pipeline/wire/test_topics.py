@@ -13,7 +13,7 @@ from pipeline.wire import topics
 
 def test_topics_are_those_of_the_design() -> None:
     assert topics.request("cloud", "nanodet-g") == "foveate/v1/req/cloud/nanodet-g"
-    assert topics.request_share("g", "cloud", "m") == "$share/g/foveate/v1/req/cloud/m"
+    assert topics.request_share("g", "cloud", "m") == "$share/g-cloud-m/foveate/v1/req/cloud/m"
     assert topics.reply("a1") == "foveate/v1/rep/a1"
     assert topics.cancel("cloud", "a1") == "foveate/v1/cancel/cloud/a1"
     assert topics.worker("w1") == "foveate/v1/worker/w1"
