@@ -126,7 +126,10 @@ class Answers:
             shared = replace(outcome, source="joined")
         for follower in settled.with_it:
             del self._questions[follower]
-            self._deliver(follower, shared, self._shared(follower, spent))
+            shared_spent = self._shared(follower, spent)
+            if isinstance(outcome, Answered):  # it was not in the cache either, and waited for the run
+                self._gain.miss(shared_spent.total_ms / 1e3)
+            self._deliver(follower, shared, shared_spent)
         if settled.next_leader is not None:
             self._orphans.append(settled.next_leader)
             self._hand_over()

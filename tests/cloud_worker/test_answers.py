@@ -1,6 +1,8 @@
 """Identical requests are run once, and each of those who sent one has its own reply, by its own deadline."""
 
 import asyncio
+from random import Random
+from statistics import fmean
 
 import pytest
 
@@ -36,6 +38,36 @@ def test_four_agents_on_one_source_cost_one_run_per_picture() -> None:
             for reply in replies:
                 assert reply.total_ms == pytest.approx(reply.queue_ms + reply.infer_ms)
                 assert reply.total_ms < 21
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_hit_ratio_and_the_mean_latency_told_are_those_of_the_replies(seed: int) -> None:
+    """Counted a second time by whoever asks: some answers are kept ones, some joined a run, some are refused."""
+    chance = Random(seed)
+
+    async def scene() -> None:
+        async with bench([slow()], cache_ttl_s=1.0, coalesce=True, batch="none") as made:
+            sent = []
+            for number in range(120):
+                request = make_request(number, budget_ms=chance.choice([150.0, 900.0]))
+                sent.append(await made.requester.send(request, grey=8 * chance.randrange(1, 12)))
+                await asyncio.sleep(chance.expovariate(20))
+            await asyncio.sleep(2)
+            replies = [made.requester.reply_to(one) for one in sent]
+            answered = [reply for reply in replies if reply.refused is None]
+            kept = [reply.total_ms for reply in answered if reply.source == "cache"]
+            others = [reply.total_ms for reply in answered if reply.source != "cache"]
+            assert {reply.source for reply in answered} == {"run", "joined", "cache"}
+            assert len(answered) < len(replies)
+            told = made.services[0].worker_state().reuse
+            assert told is not None
+            assert (told.hits, told.misses) == (len(kept), len(others))
+            assert told.hit_ratio == pytest.approx(len(kept) / len(answered))
+            assert told.hit_ms == pytest.approx(fmean(kept))
+            assert told.miss_ms == pytest.approx(fmean(others))
+            assert told.mean_ms == pytest.approx(fmean(reply.total_ms for reply in answered))
 
     run_virtual(scene())
 
