@@ -53,7 +53,7 @@ class Camera:
     """One camera from its source to its results; listens to the answers of its own questions."""
 
     def __init__(self, settings: CameraSettings, source: VideoSource, tools: Tools, board: Board) -> None:
-        if settings.mode != "edge_only" and not settings.privacy.beyond_device:
+        if not settings.privacy.beyond_device:
             settings = replace(settings, mode="edge_only")
             _log.info("camera %s keeps its pictures on the device (tiers), as in the mode edge_only", settings.name)
         self.settings, self.source, self.board = settings, source, board

@@ -179,7 +179,8 @@ def _camera(camera: CameraEntry) -> CameraSettings:
         wait=_settings(WaitSettings, camera.wait),
         budget=budget_settings(camera.budget),
         lessons=_settings(LessonSettings, camera.lessons),
-        privacy=privacy(camera),
+        privacy=(private := privacy(camera)),
+        mode=camera.mode if private.beyond_device else "edge_only",
     )
     return settings if camera.calibration is None else calibrated(settings, _calibration(camera.calibration))
 

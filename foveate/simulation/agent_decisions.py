@@ -150,6 +150,7 @@ class CameraDecisions:
                 since_full_frame_s=scene_s - self._full_frame_at_s,
                 reachable=outlook.reachable and not steering.hindrance,
                 unreachable_reason=outlook.reason or steering.hindrance,
+                whole_frames=self.settings.privacy.whole_frames,
                 price_per_kb=steering.price_per_kb,
                 bytes_per_px=self._bytes_per_px,
                 sending=self._sending,

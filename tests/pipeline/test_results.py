@@ -16,7 +16,7 @@ from tests.support.records import result
 
 FIELDS = {
     *("schema", "camera", "epoch", "seq", "captured_at", "media_ms", "revision", "final", "origin", "reason"),
-    *("frame", "detections", "timings_ms", "deadline_ms", "deadline_met", "models", "bytes_up"),
+    *("frame", "detections", "timings_ms", "deadline_ms", "deadline_met", "models", "bytes_up", "tier"),
 }
 TIMINGS = {"wait", "gate", "edge", "encode", "network", "cloud_queue", "cloud_infer", "resolve", "total"}
 

@@ -22,6 +22,11 @@ def test_the_device_is_always_in() -> None:
     assert privacy("tiers: []") == privacy("tiers: [device]") == Privacy(frozenset({Tier.DEVICE}))
 
 
+def test_a_camera_that_keeps_all_on_the_device_runs_as_edge_only() -> None:
+    [camera] = agent_settings(read("cameras: [{source: a.mp4, tiers: [device]}]")).cameras
+    assert camera.mode == "edge_only"
+
+
 def test_masked_crops_are_for_the_tiers_that_are_named() -> None:
     found = privacy("masked_only: [cloud], masks: [[0, 0, 9, 9]]")
     assert found == Privacy(masked_only=frozenset({Tier.CLOUD}))
