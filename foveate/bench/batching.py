@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from foveate.bench.batch_stand import CAMERAS, CAPACITY_PER_S, EACH_S, FIXED_S, USUAL_PX, Tally, Way, serve
-from foveate.bench.worker_batching import SMALL, Rival, in_turns, rivals
+from foveate.bench.worker_batching import SMALL, Extent, Rival, in_turns, rivals
 from foveate.load.arrivals import Arrival, Mix, arrivals
 from foveate.load.runs import Measured, run_at
 from foveate.load.search import RateSearch
@@ -125,12 +125,12 @@ async def idle_wait(short: bool, say: Say) -> dict[str, float]:
 
     Batching and none take turns at the same arrivals; the waits are what the worker's own replies say.
     """
-    duration_s, rounds = (6.0, 1) if short else (12.0, 3)
+    extent = Extent(6.0, rounds=1, turns=0) if short else Extent(12.0, rounds=3, turns=0)
     kinds = {kind: [SMALL.worker(threads=2, batch=kind)] for kind in ("none", "deadline")}
     async with rivals(SMALL, kinds) as sides:
         run_s = await _run_s(sides[0])
         say(f"  {SMALL.name}: a run takes {run_s * 1e3:.1f} ms")
-        done = await in_turns(SMALL, sides, IDLE_LOAD / run_s, rounds, duration_s, say)
+        done = await in_turns(SMALL, sides, IDLE_LOAD / run_s, extent, say)
     waits_ms = sorted(
         each.served.batch_wait_ms for run in done["deadline"] for each in run.outcomes if each.served is not None
     )
