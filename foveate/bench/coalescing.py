@@ -1,9 +1,9 @@
 """The same camera watched by several agents through one worker: what it costs, and what it does to the answers' time.
 
-Blocks with one agent and with four take turns in one run. All see the same frames, a few milliseconds apart, as agents
-do that read one live camera, and ask about each as a whole, as agents do that have the larger model on the site
-(``mode: cloud_only``). Broker and worker, with the real model, are processes of their own. Inferences are the worker's
-own count, held against an independent one of the pictures that went over the broker.
+Frame by frame one agent and four take turns, so that whatever else the machine does befalls both. The four have a frame
+a few milliseconds apart, as agents do that read one live camera, and ask about it as a whole, as agents do that have
+the larger model on the site (``mode: cloud_only``). Broker and worker, with the real model, are processes of their own.
+Inferences are the worker's own count, held against an independent one of the pictures that went over the broker.
 
 ``agents_alike`` has four whole agents watch a clip: their gates, trackers and small models decide what is asked.
 """
@@ -29,6 +29,7 @@ from foveate.bench.playlist import VTEST
 from foveate.bench.product import PROGRAM
 from foveate.bench.reference import LARGE
 from foveate.children import WorkerOrder, WorkerProcess
+from pipeline.errors import BrokerError
 from pipeline.timing import MonotonicClock
 from pipeline.transport.base import Message
 from pipeline.transport.mqtt import MqttTransport
@@ -41,12 +42,12 @@ AGENTS = 4
 FPS = 4.0
 APART_S = 0.03
 """Agents that read one camera have a frame within so much of each other."""
-BLOCKS, FRAMES = 6, 60
-SHORT_BLOCKS, SHORT_FRAMES = 1, 50
+ALONE = "alone"
+FRAMES, SHORT_FRAMES = 400, 80
 HEARTBEAT_S = 0.5
 LAST_REPLY_S = 1.5
 """After it the answers are out and the worker has told of them."""
-ALIKE_S, SHORT_ALIKE_S = 30.0, 10.0
+ALIKE_S, SHORT_ALIKE_S = 25.0, 8.0
 """How long whole agents run, from their first question on."""
 ALIKE_FPS = 1.0
 """Frames that whole agents look at per second: four of them and the larger model share this machine."""
@@ -68,10 +69,9 @@ class Heard:
     told: asyncio.Event = field(default_factory=asyncio.Event)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def pictures(self) -> int:
-        """How many different pictures were answered, to whomever."""
-        return len({self.asked[key] for key in self.answered})
+    def pictures(self, alone: bool = False) -> int:
+        """How many different pictures were answered, to the agents that share or to the one that is ``alone``."""
+        return len({self.asked[key] for key in self.answered if (key[0] == ALONE) is alone})
 
     @property
     def frames(self) -> int:
@@ -91,33 +91,27 @@ class Heard:
         return 0 if reuse is None else reuse.joined + reuse.hits
 
 
-@dataclass(slots=True)
-class Block:
-    """What blocks of one kind have shown. ``took_ms`` are the round trips of all agents."""
-
-    took_ms: list[float] = field(default_factory=list)
-    lost: int = 0
-    inferences: int = 0
-    pictures: int = 0
-    reused: int = 0
-
-
 def measure(short: bool, say: Say) -> Mapping[str, float]:
     """``coalesce_inferences`` per unique picture of four agents, and ``coalesce_p99_ratio``, theirs to one agent's.
 
-    Details: what the agents waited, and what whole agents come to. Raises SourceError where the clip is absent.
+    Details: what the agents waited, and what whole agents come to. Raises SourceError where the clip is absent,
+    BrokerError where the worker answers nobody.
     """
-    blocks, frames = (SHORT_BLOCKS, SHORT_FRAMES) if short else (BLOCKS, FRAMES)
-    one, four = asyncio.run(in_turns(pictures(2 * blocks * frames), blocks, say))
+    took_ms, heard = asyncio.run(in_turns(pictures(SHORT_FRAMES if short else FRAMES), say))
+    one, four = ([ms for ms in took_ms[kind] if ms is not None] for kind in (1, AGENTS))
+    if not one or not four:
+        raise BrokerError(
+            f"The worker answered {len(one)} and {len(four)} questions: the machine is too busy to measure."
+        )
     figures = {
-        "coalesce_inferences": four.inferences / four.pictures,
-        "coalesce_p99_ratio": _p99(four) / _p99(one),
-        "coalesce_reused": four.reused / (four.reused + four.inferences),
-        "coalesce_lost": float(one.lost + four.lost),
+        # Nobody shares with the one that is alone: each picture of its was an inference.
+        "coalesce_inferences": (heard.inferences - heard.pictures(alone=True)) / heard.pictures(),
+        "coalesce_p99_ratio": float(np.percentile(four, 99) / np.percentile(one, 99)),
+        "coalesce_reused": heard.reused / len(four),
+        "coalesce_lost": float(sum(map(len, took_ms.values())) - len(one) - len(four)),
     }
-    for name, block in (("one", one), ("four", four)):
-        figures[f"coalesce_p50_ms_{name}"] = float(np.median(block.took_ms))
-        figures[f"coalesce_p99_ms_{name}"] = _p99(block)
+    for name, ms in (("one", one), ("four", four)):
+        figures |= {f"coalesce_p{p}_ms_{name}": float(np.percentile(ms, p)) for p in (50, 99)}
     for mode in ("cloud_only",) if short else ("cloud_only", "adaptive"):
         say(f"{AGENTS} whole agents, {mode}, on one clip")
         heard = asyncio.run(agents_alike(mode, SHORT_ALIKE_S if short else ALIKE_S))
@@ -125,63 +119,48 @@ def measure(short: bool, say: Say) -> Mapping[str, float]:
     return figures
 
 
-def _p99(block: Block) -> float:
-    return float(np.percentile(block.took_ms, 99))
-
-
 def _alike(mode: str, heard: Heard) -> Mapping[str, float]:
     """Of what was answered: the inferences per picture, and per frame the pictures, the requests and the inferences."""
     if not heard.frames:
         return {}
     return {
-        f"coalesce_{mode}_inferences_per_picture": heard.inferences / heard.pictures,
-        f"coalesce_{mode}_pictures_per_frame": heard.pictures / heard.frames,
+        f"coalesce_{mode}_inferences_per_picture": heard.inferences / heard.pictures(),
+        f"coalesce_{mode}_pictures_per_frame": heard.pictures() / heard.frames,
         f"coalesce_{mode}_requests_per_frame": len(heard.answered) / heard.frames,
         f"coalesce_{mode}_inferences_per_frame": heard.inferences / heard.frames,
     }
 
 
-async def in_turns(shown: Sequence[Picture], blocks: int, say: Say) -> tuple[Block, Block]:
-    """Blocks with one agent and with four, in turns; each frame in one block only, so that no cache joins them."""
-    one, four = Block(), Block()
-    size = len(shown) // (2 * blocks)
-    parts = [shown[first : first + size] for first in range(0, 2 * blocks * size, size)]
+async def in_turns(shown: Sequence[Picture], say: Say) -> tuple[Mapping[int, list[float | None]], Heard]:
+    """Ask about each frame once, every other one by all four agents: the round trips in milliseconds by how many asked
+    (None where no answer came), and what was heard.
+    """
+    clock, chance = MonotonicClock(), Random(1)
     async with listened() as (mqtt, heard), contextlib.AsyncExitStack() as stack:
-        agents = [Requester(f"agent{number}", mqtt, LARGE[0], MonotonicClock()) for number in range(AGENTS)]
-        for agent in agents:
+        names = [ALONE, *(f"agent{number}" for number in range(AGENTS))]
+        alone, *shared = [Requester(name, mqtt, LARGE[0], clock) for name in names]
+        for agent in (alone, *shared):
             await stack.enter_async_context(agent.connected())
-        for number, part in enumerate(parts):
-            block, count = (four, AGENTS) if number % 2 else (one, 1)
-            say(f"{count} of {AGENTS} agents on one camera, block {number // 2 + 1} of {blocks}")
-            before = heard.pictures, heard.inferences, heard.reused
-            await watch(agents[:count], part, block, Random(number))
-            block.pictures += heard.pictures - before[0]
-            block.inferences += heard.inferences - before[1]
-            block.reused += heard.reused - before[2]
-    return one, four
+        say(f"one agent and {AGENTS} agents on one camera, in turns, {len(shown)} frames")
+        began_s = clock.now_s() + 0.5
 
+        async def ask(agent: Requester, number: int, later_s: float) -> bytes:
+            await asyncio.sleep(began_s + number / FPS + later_s - clock.now_s())
+            return await agent.ask(shown[number].data, shown[number].size)
 
-async def watch(agents: Sequence[Requester], part: Sequence[Picture], block: Block, chance: Random) -> None:
-    """Have agents ask about the same frames by the clock, each a little later or earlier than the others."""
-    clock = MonotonicClock()
-    began_s = clock.now_s() + APART_S
-
-    async def ask(agent: Requester, picture: Picture, at_s: float) -> bytes:
-        await asyncio.sleep(max(0.0, at_s - clock.now_s()))
-        return await agent.ask(picture.data, picture.size)
-
-    asked = [
-        (agent, asyncio.create_task(ask(agent, picture, began_s + number / FPS + chance.uniform(0.0, APART_S))))
-        for number, picture in enumerate(part)
-        for agent in agents
-    ]
-    await asyncio.gather(*(task for _, task in asked))
-    await asyncio.sleep(LAST_REPLY_S)
-    for agent, task in asked:
-        if (trip := agent.took(task.result())) is None:
-            block.lost += 1
-        else:
-            block.took_ms.append(trip.round_trip_ms)
+        asked = [
+            (kind, agent, asyncio.create_task(ask(agent, number, chance.uniform(0.0, APART_S))))
+            for number in range(len(shown))
+            for kind, agents in (((AGENTS, shared) if number % 2 else (1, [alone])),)
+            for agent in agents
+        ]
+        await asyncio.gather(*(task for _, _, task in asked))
+        await asyncio.sleep(LAST_REPLY_S)
+    took_ms: dict[int, list[float | None]] = {1: [], AGENTS: []}
+    for kind, agent, task in asked:
+        trip = agent.took(task.result())
+        took_ms[kind].append(None if trip is None else trip.round_trip_ms)
+    return took_ms, heard
 
 
 @contextlib.asynccontextmanager

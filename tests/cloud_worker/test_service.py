@@ -93,6 +93,8 @@ def test_in_a_batch_each_bad_item_fails_alone_and_each_answer_goes_to_its_reques
 
 
 def test_a_batch_that_raises_is_retried_one_by_one_once() -> None:
+    """Case E03: a picture whose inference raises, and a model that raises only in a batch."""
+
     async def scene() -> None:
         detector = ScriptedDetector(fails=lambda greys: len(greys) > 1 or POISON_GREY in greys)
         async with bench([detector], batch="fixed_window") as made:
@@ -108,6 +110,8 @@ def test_a_batch_that_raises_is_retried_one_by_one_once() -> None:
 
 
 def test_a_retry_that_would_come_too_late_is_not_run() -> None:
+    """Case E03: nothing waits for another's failure."""
+
     async def scene() -> None:
         detector = ScriptedDetector(run_s=lambda _batch: 0.1, fails=lambda greys: len(greys) > 1)
         async with bench([detector], batch="fixed_window") as made:
@@ -118,7 +122,9 @@ def test_a_retry_that_would_come_too_late_is_not_run() -> None:
     run_virtual(scene())
 
 
-@pytest.mark.parametrize(("batch", "window_ms"), [("deadline", 0.0), ("none", 0.0), ("fixed_window", 20.0)])
+@pytest.mark.parametrize(
+    ("batch", "window_ms"), [("deadline", 0.0), ("none", 0.0), ("aimd", 0.0), ("fixed_window", 20.0)]
+)
 def test_a_lone_request_never_waits_longer_than_its_policy_says(batch: str, window_ms: float) -> None:
     """Case E04, first half: one request per second."""
 
@@ -173,7 +179,7 @@ def test_the_deadline_policy_runs_one_at_a_time_where_batches_gain_nothing() -> 
                 for i in range(16):
                     await made.requester.send(make_request(100 * burst + i))
                 await asyncio.sleep(0.6)
-            assert sum(len(greys) > 1 for greys in detector.batches) <= 1, "one trial, and then no more"
+            assert sum(len(greys) > 1 for greys in detector.batches) <= 3, "three trials, and then no more"
 
     run_virtual(scene())
 
@@ -260,6 +266,8 @@ def test_the_queue_is_bounded_in_bytes_with_the_decoded_picture_counted() -> Non
 
 
 def test_what_cannot_be_done_in_time_is_refused_at_once_when_run_times_are_known() -> None:
+    """Case E04, in the end."""
+
     async def scene() -> None:
         detector = ScriptedDetector(run_s=lambda _batch: 0.1)
         async with bench([detector]) as made:
@@ -556,7 +564,7 @@ def test_the_will_is_the_offline_announcement() -> None:
 def test_what_the_warm_up_measured_spares_the_trial_of_batches() -> None:
     async def scene(gains: bool) -> list[int]:
         made, detector = Bench(), ScriptedDetector(run_s=on_gpu if gains else lambda batch: 0.02 * batch)
-        times = [RunTime("m", Size(64, 64), n, on_gpu(n) if gains else 0.02 * n) for n in range(8, 0, -1)]
+        times = [RunTime("m", Size(64, 64), n, on_gpu(n) if gains else 0.02 * n) for n in [*range(8, 0, -1)] * 3]
         made.add_worker(detector, prepared=Prepared(run_times=times))
         requester = asyncio.create_task(made.requester.transport.run())
         await made.connected()
