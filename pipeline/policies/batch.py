@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Protocol
 
+from pipeline.policies.batch_latency import LEAST_GAIN
 from pipeline.policies.batch_plan import in_time
 
 
@@ -149,7 +150,7 @@ class DeadlineBatching(BatchPolicy):
     """
 
     window_s: float = math.inf
-    least_gain: float = 0.05
+    least_gain: float = LEAST_GAIN
 
     def decide(self, view: BatchView) -> Fire | Wait:
         waiting = min(len(view.deadlines_s), view.max_batch)

@@ -11,6 +11,12 @@ RECENT_S = 10.0
 """A run time older than this no longer refuses anybody: the next request measures it again."""
 GAIN_MEMORY_S = 120.0
 """What batching gains is a property of the machine and is remembered longer."""
+LEAST_GAIN = 0.05
+LEAST_RUNS = 3
+TRIED_AGAIN_S = 30.0
+"""That a batch gains less than ``LEAST_GAIN`` is believed from so many runs on, and so long. What is not run is not
+measured either: one bad moment of a shared machine would else speak against batches for as long as it is remembered.
+"""
 
 
 @dataclass(slots=True)
@@ -91,7 +97,9 @@ class BatchLatency:
         return None if best is None else best[1:]
 
     def gain(self, model: str, bucket: Size, batch: int, now_s: float) -> float | None:
-        """The share of time per picture that ``batch`` saves, at this size or else at any other measured one."""
+        """The share of time per picture that ``batch`` saves, at this size or else at any other measured one; None also
+        where little was seen of a batch that seems to save nothing, or long ago.
+        """
         if batch == 1:
             return 0.0
         buckets = [key.bucket for key in reversed(self._runs) if key.model == model and key.batch == batch]
@@ -99,7 +107,10 @@ class BatchLatency:
             single, together = (self._runs.get(_Key(model, size, n)) for n in (1, batch))
             if single is None or together is None or now_s - together.last_at_s > GAIN_MEMORY_S:
                 continue
-            return 1 - together.median_s / (batch * single.median_s) if single.median_s > 0 else 0.0
+            gain = 1 - together.median_s / (batch * single.median_s) if single.median_s > 0 else 0.0
+            believed = len(together.recent_s) >= LEAST_RUNS and now_s - together.last_at_s <= TRIED_AGAIN_S
+            if gain >= LEAST_GAIN or believed:
+                return gain
         return None
 
 

@@ -2,11 +2,12 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.geometry import Size
-from pipeline.policies.batch_latency import RECENT_S, ArrivalGaps, BatchLatency
+from pipeline.policies.batch_latency import LEAST_GAIN, LEAST_RUNS, RECENT_S, TRIED_AGAIN_S, ArrivalGaps, BatchLatency
 
 SMALL, LARGE = Size(320, 320), Size(640, 320)
 
@@ -67,6 +68,28 @@ def test_what_batching_gains_is_measured_and_carries_over_to_other_sizes() -> No
         gain = table.times("m", bucket, now_s=30.0).gain(2)
         assert gain is not None
         assert math.isclose(gain, 0.25)
+
+
+def test_that_batches_gain_nothing_is_not_believed_of_one_bad_moment_nor_for_long() -> None:
+    table = BatchLatency()
+    for turn in range(LEAST_RUNS):
+        assert table.times("m", SMALL, now_s=1.0).gain(2) is None, "so it is tried"
+        table.observe("m", SMALL, 1, 0.020, now_s=1.0)
+        table.observe("m", SMALL, 2, 0.040 + 0.001 * turn, now_s=1.0)
+    for now_s, believed in ((1.0, True), (1.0 + TRIED_AGAIN_S, True), (1.1 + TRIED_AGAIN_S, False)):
+        gain = table.times("m", SMALL, now_s=now_s).gain(2)
+        assert (gain is not None) == believed
+        assert gain is None or gain < LEAST_GAIN
+
+
+def test_a_slow_run_of_a_batch_is_outweighed_by_those_that_follow() -> None:
+    table = BatchLatency()
+    table.observe("m", SMALL, 1, 0.020, now_s=0.0)
+    table.observe("m", SMALL, 2, 0.200, now_s=0.0)
+    assert table.times("m", SMALL, now_s=0.0).gain(2) is None, "it is tried again"
+    for _ in range(2):
+        table.observe("m", SMALL, 2, 0.030, now_s=0.0)
+    assert table.times("m", SMALL, now_s=0.0).gain(2) == pytest.approx(0.25)
 
 
 @given(
