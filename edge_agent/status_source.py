@@ -135,10 +135,20 @@ class AgentStatusSource:
             crops=_crops(camera),
             reuse=_reuse(camera),
             rollout=_rollout(self._agent.settings.agent, camera.rollout),
-            tiers=tiers_status(camera.settings, board, self._agent.uplink.plan(camera.name)),
+            tiers=tiers_status(camera.settings, board, self._plan(camera)),
             learning=None if self._learning is None else self._learning.status(camera.name),
             **self._budgets(camera),
         )
+
+    def _plan(self, camera: Camera) -> Sequence[str]:
+        """Whom a camera asks; where only one target is known, no plan is made."""
+        uplink, settings = self._agent.uplink, camera.settings
+        if plan := uplink.plan(camera.name):
+            return plan
+        known = uplink.target_figures()
+        alone = settings.mode != "edge_only" and len(known) == 1 and known[0].workers > 0
+        may = alone and settings.privacy.hindrance(known[0].tier, masked=settings.privacy.masks) is None
+        return (known[0].target,) if may else ()
 
     def _budgets(self, camera: Camera) -> dict[str, Any]:
         """The fields of a camera's budgets; empty where they are not watched."""

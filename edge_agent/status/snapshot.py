@@ -107,7 +107,7 @@ class TiersStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Where a camera's pictures may go and have gone, and who answers.
 
     ``allowed`` are the tiers that may have them, ``masked_only`` those of them that get masked crops alone. ``plan`` is
-    whom it asks at present, a quick answer first where there are two; empty where it asks whoever is there, or nobody.
+    whom it asks at present, a quick answer first where there are two; empty where it asks nobody.
     ``answers`` are results by the tier that gave them, ``sent_bytes`` pictures by the tier that got them, and
     ``leaving_site_bytes`` those of them that left the site.
     """

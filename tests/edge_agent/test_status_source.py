@@ -9,6 +9,8 @@ from edge_agent.status.snapshot import AgentStatus
 from edge_agent.status_source import AgentStatusSource
 from pipeline.policies.budgets import BudgetSettings, SegmentActions
 from pipeline.policies.restraint import Action
+from pipeline.policies.tier_cost import Tier
+from pipeline.policies.tier_offers import Privacy
 from pipeline.timing import LoopClock, run_virtual
 from tests.support.agents import UNSURE_PERSON, Deed, Pictures, SmallModel, camera, stage
 
@@ -38,6 +40,28 @@ def test_the_counters_of_all_parts_are_told_by_kind() -> None:
     assert counters["publish_backlog"] == 3
     assert counters["record_lost"] == 0
     assert {"ignored_messages", "late_answers", "suspect_rows", "decoder_lines"} <= counters.keys()
+
+
+def test_targets_and_where_the_pictures_of_each_camera_have_gone_are_told() -> None:
+    async def main() -> AgentStatus:
+        at_home = camera("ward", privacy=Privacy(frozenset({Tier.DEVICE})))
+        masked = camera("gate", privacy=Privacy(masked_only=frozenset({Tier.CLOUD})), masks=(((0, 0), (9, 0), (9, 9)),))
+        async with stage([Pictures(10), Pictures(10)], cameras=[masked, at_home]) as made:
+            await made.agent.run(1.0)
+            return AgentStatusSource(made.agent, "here:1883", "1", LoopClock()).status()
+
+    status = run_virtual(main())
+    [target] = status.targets
+    gate, ward = (one.tiers for one in status.cameras)
+    assert gate is not None
+    assert ward is not None
+    assert (target.target, target.tier, target.workers, target.closed) == ("cloud", "cloud", 1, "broker_down")
+    assert target.asked == target.answered == gate.answers["cloud"] == 10
+    assert gate.sent_bytes == {"edge": 0, "cloud": target.bytes_up}
+    assert gate.leaving_site_bytes == status.bytes_leaving_site == target.bytes_up > 0
+    assert (gate.allowed, gate.masked_only, gate.plan) == (["device", "edge", "cloud"], ["cloud"], ["cloud"])
+    assert (ward.allowed, ward.plan, ward.leaving_site_bytes) == (["device"], [], 0)
+    assert ward.answers == {"device": 10, "edge": 0, "cloud": 0}
 
 
 def test_every_queue_is_told_with_its_length_as_measured_and_by_littles_law() -> None:
