@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from cloud_worker.outbox import Outbox
-from edge_agent.reuse import MOST_OPEN, AnswerReuse
-from pipeline.frames import FrameKey
+from edge_agent.reuse import AnswerReuse
+from edge_agent.reuse_counts import ReuseCounts
 from pipeline.policies.change import AdaptiveChange, ChangeSettings
-from pipeline.policies.near_duplicate import NearDuplicateSettings
+from pipeline.policies.near_duplicate import Look, NearDuplicates, NearDuplicateSettings
 from pipeline.transport.base import Outgoing
 from pipeline.transport.memory import MemoryHub, MemoryTransport
 from tests.test_architecture import ROOT, modules
@@ -49,7 +49,7 @@ BOUNDS = {
         "_REMEMBERED_LOOKS", "the oldest gives way", f"{HERE}:test_looks_that_nothing_is_ever_heard_of_are_forgotten"
     ),
     "pipeline/policies/near_duplicate.py:_kept": Bound(
-        "places", "the oldest gives way", f"{HERE}:test_places_and_questions_of_reuse_are_bounded"
+        "places", "the oldest gives way", f"{HERE}:test_places_whose_answers_may_be_used_again_are_bounded"
     ),
     "pipeline/policies/result_cache.py:_entries": Bound(
         "_most_bytes",
@@ -128,10 +128,12 @@ BOUNDS = {
         "test_what_a_dead_worker_keeps_is_answered_by_the_edge_at_the_deadline_and_nothing_hangs",
     ),
     "edge_agent/reuse.py:_open": Bound(
-        "MOST_OPEN", "the oldest gives way", f"{HERE}:test_places_and_questions_of_reuse_are_bounded"
+        "MOST_OPEN",
+        "the oldest gives way",
+        "tests/edge_agent/test_reuse.py:test_questions_without_an_answer_that_are_remembered_are_bounded",
     ),
     "edge_agent/reuse.py:_untracked": Bound(
-        "places", "the oldest gives way", f"{HERE}:test_places_and_questions_of_reuse_are_bounded"
+        "places", "the oldest gives way", f"{HERE}:test_places_whose_answers_may_be_used_again_are_bounded"
     ),
     "edge_agent/revisions.py:_published": Bound(
         "MOST",
@@ -260,11 +262,20 @@ def test_looks_that_nothing_is_ever_heard_of_are_forgotten() -> None:
     assert len(change._looks) <= 16
 
 
-def test_places_and_questions_of_reuse_are_bounded() -> None:
+def test_places_whose_answers_may_be_used_again_are_bounded() -> None:
     settings = NearDuplicateSettings(places=8)
-    reuse = AnswerReuse(settings)
-    for number in range(MOST_OPEN + 20):
+    reuse, known = AnswerReuse(settings, ReuseCounts()), NearDuplicates[Same](settings)
+    for number in range(30):
         reuse._untracked_at((float(100 * number), 0.0, 100.0 * number + 50, 50.0))
-        reuse.asked(FrameKey("gate", 1, number), (), (), float(number), float(number))
-    assert len(reuse._untracked) == settings.places
-    assert len(reuse._open) == MOST_OPEN
+        known.answered(Look(number, number), "m@1", Same(), float(number))
+    assert len(reuse._untracked) == len(known) == settings.places
+
+
+class Same:
+    """An answer that agrees with any."""
+
+    def agrees(self, other: "Same", /) -> bool:
+        return isinstance(other, Same)
+
+    def backed(self, score: float, /) -> bool:
+        return score >= 0.0

@@ -157,7 +157,8 @@ async def test_a_foreign_worker_that_is_killed_and_keeps_its_session_costs_its_s
         await foreign.subscribe(SHARE)
         for number in range(REQUESTS):
             if number == KILLED_AT:
-                foreign._client.socket().shutdown(socket.SHUT_RDWR)
+                connection: Any = foreign._client.socket()
+                connection.shutdown(socket.SHUT_RDWR)
                 await asyncio.sleep(0.1)
             await asker.ask(number)
             await asyncio.sleep(GAP_S)

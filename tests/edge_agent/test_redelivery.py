@@ -71,7 +71,7 @@ def test_answers_are_taken_in_any_order_by_their_id() -> None:
             assert order != sorted(order)
             assert set(results_heard(made).values()) == {1}
             by_seq = {result.seq: result.origin for _, result in made.kept.results}
-            assert sum(origin == Origin.FUSED for origin in by_seq.values()) >= FRAMES - 4
+            assert sum(origin == Origin.FUSED.value for origin in by_seq.values()) >= FRAMES - 4
             assert made.counts().captured == FRAMES == len(by_seq)
 
     run_virtual(scene())
@@ -89,7 +89,7 @@ def test_what_a_dead_worker_keeps_is_answered_by_the_edge_at_the_deadline_and_no
             assert made.counts().in_flight == 0
             assert max(made.lateness_s()) <= 0.0
             origins = Counter(result.origin for _, result in made.kept.results)
-            assert origins[Origin.EDGE_TIMEOUT] > 0
-            assert origins[Origin.FUSED] > 0
+            assert origins[Origin.EDGE_TIMEOUT.value] > 0
+            assert origins[Origin.FUSED.value] > 0
 
     run_virtual(scene())
