@@ -15,7 +15,7 @@ from cloud_worker.announce import offline
 from cloud_worker.health import Health, health_served
 from cloud_worker.service import Runners, WorkerService
 from cloud_worker.settings import ServedModel, WorkerSettings
-from cloud_worker.threads import ThreadRunner
+from cloud_worker.threads import BlockingRunner, ThreadRunner
 from cloud_worker.warm_up import Prepared, warm_up, warm_ups
 from pipeline.detectors.base import Detector
 from pipeline.detectors.execution import Execution
@@ -39,7 +39,9 @@ logger = logging.getLogger(__name__)
 class _Process:
     """What signals and health checks find of a worker: nothing to serve with while the first model is being loaded."""
 
-    service: WorkerService | None = None
+    def __init__(self) -> None:
+        self.service: WorkerService | None = None
+        self.stopped = asyncio.Event()
 
     def state(self) -> WorkerState | None:
         return None if self.service is None else self.service.worker_state()
@@ -62,7 +64,13 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
     with _stopped_by_signals(process), pages:
         runners = Runners()
         first, *rest = settings.models
-        detectors, prepared = await runners.model.run(partial(_load, first, settings, models_dir))
+        loaded = await _loaded(
+            process, runners.model, partial(_load, first, settings, models_dir), settings.stop_limit_s
+        )
+        if loaded is None:
+            logger.info("worker %s is stopped before it has begun to serve", settings.worker)
+            return
+        detectors, prepared = loaded
         transport = MqttTransport(broker, will=offline(settings.worker))
         service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
         process.service = service
@@ -75,6 +83,25 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
         )
         await service.run(serve_as_they_come(service, load_rest, lambda: MqttTransport(broker)))
         logger.info("worker %s stopped: %s", settings.worker, service.statistics())
+
+
+async def _loaded(
+    process: _Process, runner: BlockingRunner, load: Callable[[], Loaded], limit_s: float
+) -> Loaded | None:
+    """What a load brings; None where a signal comes first. It is waited for all the same, for ``limit_s`` at most:
+    native code that still runs when the interpreter ends aborts the process.
+    """
+    loading, stopped = asyncio.ensure_future(runner.run(load)), asyncio.ensure_future(process.stopped.wait())
+    try:
+        await asyncio.wait({loading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopped.done():
+            return loading.result()
+        await asyncio.wait({loading}, timeout=limit_s)
+        return None
+    finally:
+        loading.cancel()
+        stopped.cancel()
+        await asyncio.gather(loading, stopped, return_exceptions=True)
 
 
 async def serve_as_they_come(
@@ -124,22 +151,22 @@ def _open(model: ServedModel, settings: WorkerSettings, models_dir: Path | None)
 
 @contextmanager
 def _stopped_by_signals(process: _Process) -> Iterator[None]:
-    """Stop the service at the first signal and cancel at the second; before it serves, the first one cancels.
+    """Stop at the first signal and cancel at the second.
 
     Also while models are loaded: the first process of a container is not ended by signals that it does not handle.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     seen: list[int] = []
-    cancelled: list[int] = []
 
     def on_signal(number: int) -> None:
         seen.append(number)
-        if process.service is not None and (len(seen) == 1 or task is None):
-            process.service.stop()
-        elif task is not None:
-            cancelled.append(number)
+        if len(seen) > 1 and task is not None:
             task.cancel()
+            return
+        process.stopped.set()
+        if process.service is not None:
+            process.service.stop()
 
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
@@ -147,7 +174,7 @@ def _stopped_by_signals(process: _Process) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        if not cancelled:
+        if len(seen) < 2:
             raise  # cancelled by whoever called serve
     finally:
         for number in signals:

@@ -129,7 +129,7 @@ async def test_of_two_workers_under_load_one_is_stopped_and_every_request_has_on
     assert by["w1"] > REQUESTS / 2
 
 
-async def test_a_worker_that_is_stopped_while_it_loads_its_model_ends_at_once(broker: Mosquitto) -> None:
+async def test_a_worker_that_is_stopped_while_it_loads_its_model_ends_in_order(broker: Mosquitto) -> None:
     with worker_process(broker, "w0") as worker:
         await until(lambda: worker.ready() == (503, "the model is being loaded"), PATIENCE_S)
         assert await worker.stopped() == 0

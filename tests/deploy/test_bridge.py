@@ -137,6 +137,13 @@ class Agent:
         return reply
 
 
+async def bridge_stands(agent: Agent, beyond: MqttTransport) -> None:
+    """Return once the site hears of a worker in the cloud; its state is retained, for a bridge that comes later."""
+    state = b'{"worker": "w2", "online": true}'
+    await beyond.publish(Outgoing(topics.worker("w2"), state, qos=1, retain=True))
+    await until(lambda: "w2" in agent.online)
+
+
 async def test_a_request_of_an_agent_on_site_is_answered_across_the_bridge_with_its_properties(
     sites: Sites, worker: WorkerService
 ) -> None:
@@ -171,8 +178,7 @@ async def test_only_what_the_bridge_names_leaves_the_site_and_comes_to_it(sites:
     beyond.subscribe("foveate/v1/req/#", lambda message: left.append(message.topic))
     elsewhere.subscribe(topics.ANY_RESULT, lambda message: left.append(message.topic))
     async with running(agent.session, beyond, elsewhere):
-        await beyond.publish(Outgoing(topics.worker("w2"), b'{"worker": "w2", "online": true}', qos=1))
-        await until(lambda: "w2" in agent.online)  # the bridge stands
+        await bridge_stands(agent, beyond)
         await agent.session.publish(Outgoing(topics.result("plaza"), b"{}"))
         await agent.session.publish(Outgoing(topics.worker("edge1"), b'{"worker": "edge1", "online": true}', qos=1))
         for target in ("edge", "edge@hall", "cloud"):
@@ -191,6 +197,7 @@ async def test_the_bridge_comes_back_by_itself_and_brings_nothing_from_before(si
         got: list[Message] = []
         beyond.subscribe(topics.request("cloud", "m"), got.append)
         async with running(beyond):
+            await bridge_stands(agent, beyond)
             await agent.ask(b"1")
             await until(lambda: len(got) == 1)
             await asyncio.to_thread(sites.cloud.stop)
