@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cloud_worker.model_runner import ModelRunner, decode_jpeg
 from cloud_worker.threads import ThreadRunner
 from pipeline.detections import Detections
+from pipeline.frames import Image
 from pipeline.geometry import Size
 from tests.support.detectors import ScriptedDetector, VirtualRunner, grey_picture, jpeg_of
 
@@ -66,6 +68,28 @@ async def test_a_model_that_raises_or_miscounts_gives_a_sentence_instead_of_dete
     assert await models.detect("m", [grey_picture(8)], 0.5) == "m raised RuntimeError: cannot run [8]"
     detector.detect = lambda images, min_score: [Detections.none()]  # type: ignore[method-assign]  # one answer for all
     assert await models.detect("m", [grey_picture(80)] * 2, 0.5) == "m gave 1 answers for 2 pictures"
+
+
+async def test_the_models_of_a_worker_take_turns_so_that_together_they_use_the_threads_of_one() -> None:
+    """Case C11: each has a session of its own, on as many threads as the worker may use in all."""
+    running, most = 0, 0
+
+    class Counted(ScriptedDetector):
+        def detect(self, images: Sequence[Image], min_score: float) -> list[Detections]:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            found = super().detect(images, min_score)
+            threading.Event().wait(0.002)
+            running -= 1
+            return found
+
+    runner = ThreadRunner("model")
+    models = ModelRunner({name: Counted(name) for name in ("a", "b")}, runner)
+    answers = await asyncio.gather(*(models.detect(name, [grey_picture(80)], 0.5) for name in ("a", "b", "a", "b")))
+    assert [len(found) for found in answers] == [1, 1, 1, 1]
+    assert most == 1
+    runner.close()
 
 
 def test_a_jpeg_is_decoded_to_a_read_only_bgr_picture() -> None:
