@@ -146,9 +146,9 @@ def deaths(seeds: Sequence[int]) -> dict[str, float]:
 
     (moved_s, runs), (unmoved_s, _) = longest_s(moving=True), longest_s(moving=False)
     return {
-        "tier_kill_degraded_s": moved_s,
-        "tier_kill_degraded_unmoved_s": unmoved_s,
-        "tier_kill_runs": float(runs),
+        "tier_stand_degraded_s": moved_s,
+        "tier_stand_degraded_unmoved_s": unmoved_s,
+        "tier_stand_deaths": float(runs),
     }
 
 

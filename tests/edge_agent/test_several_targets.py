@@ -281,3 +281,42 @@ def test_whatever_fails_each_question_ends_once(
         cameras=[camera(revisions=True)],
     )  # fmt: skip
     assert len(second_looked(made)) + sum(made.drops().values()) == 20
+
+
+def test_a_target_that_nobody_asks_is_measured_by_probes() -> None:
+    alone, both = played(uplink=NEAREST), played(on_site(QUICK), uplink=NEAREST)
+    assert alone.agent.uplink.counters["echoes"] == 0
+    assert both.agent.uplink.counters["echoes"] >= 4
+    assert asked(both)[1] == 0
+
+
+def test_where_no_target_is_worth_it_by_the_weights_crops_are_not_even_drawn() -> None:
+    thirsty = lambda hub: Cloud(hub, (QUICK,), name="c", energy_j=20.0)  # noqa: E731 - one of two alike
+    made = played(on_site(QUICK, energy_j=20.0), thirsty, deeds=None, uplink=UplinkSettings(weights=PRESETS["energy"]))
+    ends = [(r.origin, r.reason, r.timings_ms.encode) for r in made.results() if r.seq > 5]
+    assert set(ends) == {("edge", "not_worth", None)}
+
+
+def test_bytes_to_the_worker_on_site_are_not_billed_and_those_to_the_cloud_are() -> None:
+    uplink = UplinkSettings(choice="fastest", uplink_kbps=8.0, burst_s=2.0)
+    made = played(on_site(Deed(0.05)), deeds=(QUICK,), uplink=uplink)
+    near, far = asked(made)
+    assert near > 3 * far, "the cloud is faster, and there are no bytes for it"
+    assert far >= 3
+    free = played(on_site(Deed(0.05)), deeds=(QUICK,), uplink=replace(uplink, uplink_kbps=None))
+    assert asked(free)[1] > 40
+
+
+def test_a_patient_camera_moves_what_is_refused_and_waits_for_it() -> None:
+    async def main() -> Stage:
+        files = [Pictures(30, live=False)]
+        near = on_site(*[QUICK] * 10, Deed(0.01, refused=Refusal.STOPPING))
+        async with stage(files, others=[near], deeds=(SLOW,), uplink=NEAREST) as made:
+            made.ends = await made.agent.run(1.0)
+            check_account(made)
+        return made
+
+    made = run_virtual(main())
+    assert all(second_looked(made).values())
+    assert asked(made)[0] >= 11
+    assert asked(made)[1] >= 10
