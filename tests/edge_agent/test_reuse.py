@@ -6,15 +6,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_agent.questions import Answer, Question
-from edge_agent.reuse import MOST_OPEN, AnswerReuse, Box, Place, Said, looks, new_reuse, said_again, said_of
+from edge_agent.reuse import (
+    MOST_OPEN,
+    AnswerReuse,
+    Box,
+    Place,
+    Said,
+    looks,
+    models_served,
+    new_reuse,
+    said_again,
+    said_of,
+)
 from edge_agent.reuse_counts import ReuseCounts
 from edge_agent.tracking.history import Entry, Tracker
 from edge_agent.tracking.tracks import Observations, TrackerSettings, Verdict
+from edge_agent.workers import WorkerDirectory
 from pipeline.detections import Detections, Source
 from pipeline.frames import FrameKey, Image
 from pipeline.policies.near_duplicate import NearDuplicateSettings
 from pipeline.policies.offload import Candidate, Why
-from pipeline.wire.messages import Reply
+from pipeline.wire.messages import Reply, WorkerModel, WorkerState
 
 HERE: Box = (50.0, 100.0, 80.0, 180.0)
 NEAR: Box = (56.0, 104.0, 86.0, 184.0)
@@ -225,6 +237,15 @@ def test_every_question_of_a_full_bypass_is_asked() -> None:
 def test_a_place_outside_the_picture_or_too_small_to_tell_has_no_look() -> None:
     outside, tiny = place((500.0, 10.0, 560.0, 90.0)), place((10.0, 10.0, 14.0, 90.0))
     assert [look.bits for look in looks(scene(), [outside, tiny])] == [None, None]
+
+
+def test_only_workers_that_are_online_serve_a_model() -> None:
+    workers = WorkerDirectory()
+    for name, version, online in (("w1", "1", True), ("w2", "2", False)):
+        model = WorkerModel(name="m", version=version, label_set="x")
+        workers.heard(WorkerState(worker=name, online=online, models=[model]), 0.0)
+    assert models_served(workers, 1.0) == {"m@1"}
+    assert models_served(workers, 100.0) == frozenset(), "its heartbeat is missing"
 
 
 def test_it_is_off_by_default_and_among_stills() -> None:

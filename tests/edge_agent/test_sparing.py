@@ -87,11 +87,27 @@ def test_what_was_drawn_for_an_audit_is_asked_and_counted() -> None:
     assert made.agent.cameras[0].board.reuse.disagreement == 0.0
 
 
+def test_what_is_asked_to_be_learned_from_is_never_spared() -> None:
+    drawn = OffloadSettings(full_frame_s=0.0, least_gain=1.0, audit_share=1.0)
+    made = run_virtual(play(Pictures(8, paint=still), cameras=[replace(reusing(), offload=drawn)]))
+    assert requests(made) == 8
+    assert {result.reason for result in made.results()} == {"audit"}
+
+
+def test_the_gain_model_has_a_lesson_of_every_question_spared_or_not() -> None:
+    spared, asked = (run_virtual(play(Pictures(8, paint=still), cameras=[each])) for each in (reusing(), camera()))
+    assert requests(spared) < requests(asked)
+    lessons = [made.agent.cameras[0].memory.gain.lessons for made in (spared, asked)]
+    assert lessons[0] == lessons[1] == 8
+
+
 def test_whole_frames_are_searched_all_the_same() -> None:
     settings = replace(reusing(), offload=OffloadSettings(full_frame_s=0.5, least_gain=0.0, trial_share=0.0))
     made = run_virtual(play(Pictures(16, paint=still), cameras=[settings]))
     assert made.cloud is not None
-    assert [request.kind for request in made.cloud.requests].count("frame") >= 2
+    kinds = [request.kind for request in made.cloud.requests]
+    assert kinds.count("frame") >= 2
+    assert made.agent.cameras[0].board.reuse.answered == kinds.count("mosaic"), "they are not counted here"
     assert [result.reason for result in made.results()].count("reused") >= 8
 
 

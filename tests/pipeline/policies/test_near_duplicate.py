@@ -82,6 +82,13 @@ def test_a_picture_without_structure_has_no_hash_and_is_always_asked_about() -> 
     assert ask(kept, 0.1, Look("t", None)) == Ask(AskReason.UNKNOWN)
 
 
+def test_a_look_at_what_has_no_structure_forgets_what_was_said_before() -> None:
+    kept = kept_of()
+    kept.answered(Look("t", 0), "m@1", PERSON, at_s=0.0)
+    kept.answered(Look("t", None), "m@1", NOTHING, at_s=0.2)
+    assert ask(kept, 0.3, Look("t", 0)) == Ask(AskReason.UNKNOWN)
+
+
 def test_a_place_that_looks_the_same_is_spared_for_a_while() -> None:
     kept = kept_of()
     assert ask(kept, 0.0, Look("t", 0b1111)) == Ask(AskReason.UNKNOWN)
