@@ -70,11 +70,15 @@ class TargetWatch:
             return "no_worker"
         return "" if self.link.circuit.closed else "circuit_open"
 
-    def offer(self, camera: str, request: tuple[str, float], now_s: float, *, connected: bool) -> Offer:
-        """What it would take to answer a camera's request of a kind and so many bytes."""
+    def offer(
+        self, camera: str, request: tuple[str, float], now_s: float, *, connected: bool, in_need: bool = False
+    ) -> Offer:
+        """What it would take to answer a camera's request of a kind and so many bytes; ``in_need`` also where it has
+        failed lately.
+        """
         kind, size_bytes = request
         target, states = self.link.target, [known.state for known in self.workers]
-        closed = self.hindrance(connected=connected) or self.health.closed(now_s)
+        closed = self.hindrance(connected=connected) or ("" if in_need else self.health.closed(now_s))
         return Offer(
             target=target.name,
             tier=target.tier,

@@ -94,13 +94,22 @@ class Targets:
             watch.look(self.workers.at(target.name, target.tier, target.model, now_s), now_s)
 
     def offers(
-        self, camera: str, request: tuple[str, float], now_s: float, without: Set[str] = frozenset()
+        self,
+        camera: str,
+        request: tuple[str, float],
+        now_s: float,
+        without: Set[str] = frozenset(),
+        *,
+        in_need: bool = False,
     ) -> list[Offer]:
-        """What each target, but for some, would take to answer a camera's request of a kind and size in bytes."""
+        """What each target, but for some, would take to answer a camera's request of a kind and size in bytes.
+
+        ``in_need``: nobody else can, so that one is asked too that has failed lately, as long as its circuit is closed.
+        """
         connected = self._bulk.state.connected
         self.look(now_s)
         asked = (watch for watch in self.all() if watch.link.target.name not in without)
-        return [watch.offer(camera, request, now_s, connected=connected) for watch in asked]
+        return [watch.offer(camera, request, now_s, connected=connected, in_need=in_need) for watch in asked]
 
     def hindrance(self, watch: TargetWatch, now_s: float) -> str:
         """Why nothing can be sent to a target; empty where something can."""

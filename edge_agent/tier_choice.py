@@ -1,4 +1,4 @@
-"""Whom a question is asked of. Where only one target is known there is no choice: its camera has judged it already."""
+"""Whom a question is asked of. Where only one target may be there is no choice: its camera has judged it already."""
 
 import logging
 from collections.abc import Sequence, Set
@@ -80,14 +80,17 @@ class TierChoice:
 
     def likely(self, wish: Wish, asker: AskerSettings, now_s: float) -> Likely:
         """Who would be asked now; whoever was asked last where nobody is."""
-        main = self._targets.main
-        if not self._targets.several:
-            private = asker.privacy.hindrance(main.link.target.tier, masked=wish.masked)
-            return Likely(main, self._targets.hindrance(main, now_s) or (private.value if private else ""))
+        main, allowed = self._targets.main, self._allowed(wish, asker)
+        if len(allowed) < 2:
+            only = allowed[0] if allowed else main
+            return Likely(only, self._targets.hindrance(only, now_s) or ("" if allowed else self._private(wish, asker)))
         offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s)
         held = self._held.get((wish.camera, wish.kind), Held())
         ask = self._ask(replace(wish, stands=None), asker)
         choice = self._selector.select(ask, offers, held, now_s)
+        if choice.reason is Reason.NOBODY:
+            offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s, in_need=True)
+            choice = self._selector.select(ask, offers, held, now_s)
         if choice.plan:
             worth = self._selector.select(replace(ask, stands=wish.stands), offers, held, now_s)
             hindered = "" if worth.plan else hindrance(worth, offers)
@@ -101,14 +104,16 @@ class TierChoice:
 
     def plan(self, wish: Wish, asker: AskerSettings, now_s: float) -> tuple[Plan, str]:
         """Whom to ask, or nobody and why. A change of plan is logged with its reason."""
-        if not self._targets.several:
-            (only,) = self._targets.all()
-            private = asker.privacy.hindrance(only.link.target.tier, masked=wish.masked)
-            return ((), private.value) if private else ((only.link.target.name,), "")
+        allowed = self._allowed(wish, asker)
+        if len(allowed) < 2:
+            return tuple(watch.link.target.name for watch in allowed), "" if allowed else self._private(wish, asker)
         flow = wish.camera, wish.kind
         before = self._held.get(flow, Held())
         offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s)
         choice = self._selector.select(self._ask(wish, asker), offers, before, now_s)
+        if choice.reason is Reason.NOBODY:
+            offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s, in_need=True)
+            choice = self._selector.select(self._ask(wish, asker), offers, before, now_s)
         self._held[flow] = choice.held
         if choice.held.plan != before.plan:
             _tell(flow, before.plan, choice)
@@ -123,8 +128,22 @@ class TierChoice:
         offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s, tried)
         return move(self._ask(wish, asker), tier, offers, self._selector, now_s).plan
 
+    def _allowed(self, wish: Wish, asker: AskerSettings) -> list[TargetWatch]:
+        """The targets that the camera lets have it. What is there to be learned from is asked of the larger model."""
+        return [
+            watch
+            for watch in self._targets.all()
+            if asker.privacy.hindrance(watch.link.target.tier, masked=wish.masked) is None
+            and (not wish.trial or watch.link.target.model == self._settings.model)
+        ]
+
+    def _private(self, wish: Wish, asker: AskerSettings) -> str:
+        """Why no target may have it."""
+        tiers = (watch.link.target.tier for watch in self._targets.all())
+        whys = [asker.privacy.hindrance(tier, masked=wish.masked) for tier in tiers]
+        return next((why.value for why in whys if why is not None), "no_worker")
+
     def _ask(self, wish: Wish, asker: AskerSettings) -> Ask:
-        """What is asked for. What is there to be learned from is asked of the larger model."""
         models = {self._settings.model} if wish.trial else {self._settings.model_of(t) for t in self._settings.tiers}
         return Ask(
             models=frozenset(models),

@@ -188,7 +188,7 @@ def test_what_a_camera_forbids_is_asked_of_nobody_else_even_when_the_worker_on_s
     near, far = asked(made)
     assert near >= 15
     assert far == 0
-    assert {result.reason for result in made.results()} >= {"cloud_overdue", "busy"}
+    assert {result.reason for result in made.results()} >= {"cloud_overdue", "circuit_open"}
 
 
 def test_where_the_only_worker_is_in_a_forbidden_tier_nobody_is_asked() -> None:
@@ -320,3 +320,13 @@ def test_a_patient_camera_moves_what_is_refused_and_waits_for_it() -> None:
     assert all(second_looked(made).values())
     assert asked(made)[0] >= 11
     assert asked(made)[1] >= 10
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_one_lost_answer_is_no_reason_to_ask_nobody_where_nobody_else_could_answer(private: bool) -> None:
+    tiers = frozenset({Tier.DEVICE, Tier.EDGE}) if private else frozenset(Tier)
+    lossy = on_site(*[QUICK] * 20, Deed(None), QUICK)
+    too_far = Deed(0.6)
+    made = played(lossy, deeds=(too_far,), uplink=NEAREST, cameras=[camera(privacy=Privacy(tiers))])
+    lost = [seq for seq, good in second_looked(made).items() if not good and seq > 5]
+    assert len(lost) == 1
