@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from foveate.bench.batch_stand import CAMERAS, CAPACITY_PER_S, EACH_S, FIXED_S, USUAL_PX, Tally, Way, serve
-from foveate.bench.worker_batching import SMALL, Extent, Rival, in_turns, rivals
+from foveate.bench.worker_batching import SMALL, Extent, in_turns, rivals
 from foveate.load.arrivals import Arrival, Mix, arrivals
+from foveate.load.outcomes import End, Served
 from foveate.load.runs import Measured, run_at
 from foveate.load.search import RateSearch
 
@@ -38,6 +39,8 @@ MIXES = {"same": (SAME, 0.0), "mixed_varying": (MIXED, 0.12), "mixed": (MIXED, 0
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.5)
 """Shares of what a worker does in full batches of the usual size."""
 IDLE_LOAD = 0.1
+TRIAL_S, TRIAL_PER_S = 3.0, 6.0
+"""So long and so densely requests come from which the time of one is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +131,17 @@ async def idle_wait(short: bool, say: Say) -> dict[str, float]:
     extent = Extent(6.0, rounds=1, turns=0) if short else Extent(12.0, rounds=3, turns=0)
     kinds = {kind: [SMALL.worker(threads=2, batch=kind)] for kind in ("none", "deadline")}
     async with rivals(SMALL, kinds) as sides:
-        run_s = await _run_s(sides[0])
+        tried = await run_at(sides[0].stand, SMALL.load(TRIAL_S), sides[0].pictures, TRIAL_PER_S)
+        if not (alone := run_and_answered([tried])):
+            say("  left out: the worker answered nothing, so busy is this machine with other things")
+            return {}
+        run_s = median(each.infer_ms for each in alone) / 1e3
         say(f"  {SMALL.name}: a run takes {run_s * 1e3:.1f} ms")
         done = await in_turns(SMALL, sides, IDLE_LOAD / run_s, extent, say)
-    waits_ms = sorted(
-        each.served.batch_wait_ms for run in done["deadline"] for each in run.outcomes if each.served is not None
-    )
+    waits_ms = sorted(each.batch_wait_ms for each in run_and_answered(done["deadline"]))
+    if not waits_ms or not run_and_answered(done["none"]):
+        say("  left out: a worker answered nothing, so busy is this machine with other things")
+        return {}
     ours_ms, none_ms = (_p50_ms(done[kind]) for kind in ("deadline", "none"))
     return {
         "batch_idle_wait_ms": waits_ms[math.ceil(0.99 * len(waits_ms)) - 1],
@@ -144,10 +152,14 @@ async def idle_wait(short: bool, say: Say) -> dict[str, float]:
     }
 
 
-async def _run_s(side: Rival) -> float:
-    """The median time of a run of one picture."""
-    run = await run_at(side.stand, SMALL.load(3.0), side.pictures, SMALL.first_per_s / 10)
-    return median(each.served.infer_ms for each in run.outcomes if each.served is not None) / 1e3
+def run_and_answered(runs: Iterable[Measured]) -> list[Served]:
+    """What the worker says of those that it has run and answered; a refusal has neither run nor wait."""
+    return [
+        each.served
+        for run in runs
+        for each in run.outcomes
+        if each.end is End.ANSWERED and each.served is not None and each.served.source == "run"
+    ]
 
 
 def _p50_ms(runs: list[Measured]) -> float:

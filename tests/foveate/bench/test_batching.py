@@ -1,9 +1,14 @@
 """Deadline batching against the others: what the measurement finds, and that it holds."""
 
+from dataclasses import replace
+
 import pytest
 
 from foveate.bench.batch_stand import CAPACITY_PER_S, EACH_S, FIXED_S, serve
-from foveate.bench.batching import MISSED, MIXES, NONE, OURS, Course, gains, highest_rate, leads
+from foveate.bench.batching import MISSED, MIXES, NONE, OURS, Course, gains, highest_rate, leads, run_and_answered
+from foveate.load.outcomes import End, Outcome, Served, summarise
+from foveate.load.runs import Measured
+from foveate.load.stand import Spent
 
 COURSE = Course(seed=5, duration_s=2.0)
 
@@ -30,3 +35,16 @@ def test_no_other_policy_has_more_in_time_whatever_the_deadlines_and_sizes(load:
     mixes = {name: MIXES[name] for name in ("same", "mixed_varying")}
     figures = leads([Course(seed=5, duration_s=1.0)], [load], mixes, lambda _: None)
     assert figures["sim_batch_least_lead"] >= 0, figures
+
+
+def test_only_what_was_run_and_answered_tells_of_waits() -> None:
+    [arrival, *_] = COURSE.arrivals(10.0)
+    served = Served(infer_ms=7.0, batch_wait_ms=1.0)
+    outcomes = [
+        Outcome(arrival, End.ANSWERED, served=served),
+        Outcome(arrival, End.ANSWERED, served=replace(served, source="cache")),
+        Outcome(arrival, End.REFUSED, served=Served()),
+        Outcome(arrival, End.UNANSWERED),
+    ]
+    spent = Spent(0.0, 0.0, 0.0, 0.0)
+    assert run_and_answered([Measured(1.0, summarise(outcomes, 1.0), spent, outcomes)]) == [served]
