@@ -326,7 +326,12 @@ def test_a_patient_camera_moves_what_is_refused_and_waits_for_it() -> None:
 def test_one_lost_answer_is_no_reason_to_ask_nobody_where_nobody_else_could_answer(private: bool) -> None:
     tiers = frozenset({Tier.DEVICE, Tier.EDGE}) if private else frozenset(Tier)
     lossy = on_site(*[QUICK] * 20, Deed(None), QUICK)
-    too_far = Deed(0.6)
-    made = played(lossy, deeds=(too_far,), uplink=NEAREST, cameras=[camera(privacy=Privacy(tiers))])
+
+    async def happens(made: Stage) -> None:
+        await asyncio.sleep(1.0)
+        assert made.cloud is not None
+        await made.cloud.tell(online=False)
+
+    made = played(lossy, uplink=NEAREST, cameras=[camera(privacy=Privacy(tiers))], happens=happens)
     lost = [seq for seq, good in second_looked(made).items() if not good and seq > 5]
     assert len(lost) == 1
