@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -70,20 +70,23 @@ def worker_command(  # noqa: PLR0913 - one parameter per option
     most 1 % misses is searched, by runs that are repeated until the 95 % interval of their misses is clear of it, or
     three times. A request misses its deadline when it is late, refused, lost, or could not be sent.
     """
-    mix = Mix(_milliseconds(deadlines_ms), _sizes(sizes), agents, repeat_share)
-    if (rate or 0.0) * seconds > MOST_REQUESTS:
-        raise ConfigError(f"{rate:g} requests per s for {seconds:g} s are more than {MOST_REQUESTS}: ask for fewer.")
-    if tier not in {"edge", "cloud"}:
-        raise ConfigError(f"--tier is {tier!r}; choose edge or cloud.")
-    served = WorkerSettings((ServedModel(model),), tier="edge" if tier == "edge" else "cloud", threads=threads,
-                            batch=batch, max_batch=max_batch)  # fmt: skip
-    order = Order(Load(arrivals, seconds, seed, mix), served, workers, broker, models_dir, clip)
-    if arrivals not in PROCESSES:
-        raise ConfigError(f"--arrivals is {arrivals!r}; choose one of {', '.join(PROCESSES)}.")
+    load = Load(arrivals, seconds, seed, Mix(_milliseconds(deadlines_ms), _sizes(sizes), agents, repeat_share))
+    served = WorkerSettings((ServedModel(model),), tier=_tier(tier), threads=threads, batch=batch, max_batch=max_batch)
+    _carry_out(Order(load, served, workers, broker, models_dir, clip), rate, most_missed, json_file)
+
+
+def _carry_out(order: Order, rate_per_s: float | None, most_missed: float, json_file: Path | None) -> None:
+    """Measure, show and write what came out. Raises ConfigError on what cannot be offered before anything starts."""
+    load = order.load
+    if load.process not in PROCESSES:
+        raise ConfigError(f"--arrivals is {load.process!r}; choose one of {', '.join(PROCESSES)}.")
+    if (rate_per_s or 0.0) * load.duration_s > MOST_REQUESTS:
+        offered = f"{rate_per_s:g} requests per s for {load.duration_s:g} s"
+        raise ConfigError(f"{offered} are more than {MOST_REQUESTS}: ask for fewer.")
     if json_file is not None:
         check_writable(json_file)
     about = context(command_line())
-    measured, searched = asyncio.run(measure(order, rate, most_missed, lambda what: typer.echo(what, err=True)))
+    measured, searched = asyncio.run(measure(order, rate_per_s, most_missed, lambda what: typer.echo(what, err=True)))
     _show(measured, searched, most_missed, Console())
     if json_file is not None:
         json_file.write_bytes(_json(measured, searched, about))
@@ -130,6 +133,12 @@ def _json(measured: Measured | None, searched: Searched | None, about: dict[str,
     if searched is not None:
         content["search"] = search_json(searched)
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def _tier(text: str) -> Literal["edge", "cloud"]:
+    if text not in {"edge", "cloud"}:
+        raise ConfigError(f"--tier is {text!r}; choose edge or cloud.")
+    return "edge" if text == "edge" else "cloud"
 
 
 def _milliseconds(text: str) -> tuple[float, ...]:

@@ -22,7 +22,7 @@ from tests.support.detectors import ScriptedDetector
 from tests.support.workers import bench
 
 CASE = Case("m", (64, 64), 0.6, 20.0)
-EXTENT = Extent(6.0, 1, 6)
+EXTENT = Extent(4.0, 1, 4)
 RunTimes = Callable[[int], float]
 
 
