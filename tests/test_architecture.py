@@ -27,7 +27,7 @@ BROAD_HANDLERS = {
     "edge_agent/releases/sights.py": "a released model that raises is taken back, and costs no frame",
     "edge_agent/supervision.py": "whatever a camera's stage raises is its state's reason, and harms no other camera",
     "foveate/learn/beside.py": "whatever learning raises ends it alone, and harms no camera",
-    "pipeline/detectors/split.py": "what a part of a batch raises on its thread is raised where the batch was asked for",
+    "pipeline/detectors/split.py": "what a part of a batch raises is raised again where the batch was asked for",
     "pipeline/transport/dispatch.py": "a handler or birth that fails is counted and reported, and harms no other",
 }
 """Modules that may swallow every exception, and why."""
