@@ -141,14 +141,14 @@ class AgentStatusSource:
         )
 
     def _plan(self, camera: Camera) -> Sequence[str]:
-        """Whom a camera asks; where only one target is known, no plan is made."""
+        """Whom a camera asks; where only one target can be, no plan is held to."""
         uplink, settings = self._agent.uplink, camera.settings
-        if plan := uplink.plan(camera.name):
+        plan, privacy = uplink.plan(camera.name), settings.privacy
+        if plan or settings.mode == "edge_only":
             return plan
-        known = uplink.target_figures()
-        alone = settings.mode != "edge_only" and len(known) == 1 and known[0].workers > 0
-        may = alone and settings.privacy.hindrance(known[0].tier, masked=settings.privacy.masks) is None
-        return (known[0].target,) if may else ()
+        there = [one for one in uplink.target_figures() if one.workers]
+        may = [one.target for one in there if privacy.hindrance(one.tier, masked=privacy.masks) is None]
+        return may if len(may) == 1 else ()
 
     def _budgets(self, camera: Camera) -> dict[str, Any]:
         """The fields of a camera's budgets; empty where they are not watched."""
