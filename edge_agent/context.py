@@ -138,7 +138,7 @@ class Context:
 
     @property
     def whole_frames(self) -> bool:
-        """Whether its whole frames may go to a tier; where that is not so of each, to one of which a worker is there."""
+        """Whether its whole frames may go to a tier; where not to every one, to one of which a worker is there."""
         privacy = self.settings.privacy
         if not privacy.masks:
             return privacy.whole_frames

@@ -92,7 +92,7 @@ def eager(**changes: Any) -> CameraSettings:
 
 
 refusals = st.sampled_from([None, None, None, Refusal.QUEUE_FULL, Refusal.STOPPING])
-boxes = st.tuples(st.floats(0, 0.7), st.floats(0, 0.7), st.floats(0.1, 0.5), st.floats(0.1, 0.5))
+boxes = st.tuples(st.floats(0, 0.6), st.floats(0, 0.6), st.floats(0.1, 0.39), st.floats(0.1, 0.39))
 masks = st.lists(
     boxes.map(lambda b: ((b[0], b[1]), (b[0] + b[2], b[1]), (b[0] + b[2], b[1] + b[3]), (b[0], b[1] + b[3]))),
     min_size=1,
