@@ -18,15 +18,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from pipeline.transport.base import Message, Outgoing, PublishStatus
-from pipeline.transport.matching import topic_fault
-from pipeline.transport.properties import PublishProperties, publish_properties
+from pipeline.transport.properties import PublishProperties, fits, publish_properties
 from pipeline.transport.settings import MqttSettings
 from pipeline.transport.socket_options import NO_DELAY, unacknowledged_bytes
 from pipeline.transport.tls import tls_reason
 
 GOODBYE_S = 1.0
-_HEADER_ROOM_BYTES = 1024
-_MAX_BINARY_BYTES = 65_535
 _UNSPECIFIED = 0x80
 _TAKEN_OVER = 0x8E
 _NEEDS_A_PERSON = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x9C, 0x9D})
@@ -77,7 +74,7 @@ class MqttLink:
             protocol=aiomqtt.ProtocolVersion.V5,
             clean_start=True,  # no session expiry either: a dead session keeps no share of a shared subscription
             keepalive=settings.keepalive_s,
-            will=None if will is None else aiomqtt.Will(will.topic, will.payload, will.qos, will.retain),
+            will=None if will is None else _will(will),
             timeout=settings.ack_timeout_s,
             queue_type=cast("Any", lambda maxsize: _Straight(maxsize, receive)),
             properties=connect,
@@ -144,7 +141,7 @@ class MqttLink:
         raise AssertionError("the iterator of messages ends by raising")
 
     async def publish(self, outgoing: Outgoing) -> PublishStatus:
-        if self._fault(outgoing):
+        if not fits(outgoing, self._packet_bytes):
             return PublishStatus.REFUSED
         backlog_bytes = self.backlog_bytes()
         if backlog_bytes and backlog_bytes + len(outgoing.payload) > self._settings.backlog_bytes:
@@ -213,25 +210,6 @@ class MqttLink:
             if not self._client._disconnected.done():  # noqa: SLF001 - ends the iterator of messages
                 self._client._disconnected.set_exception(error)  # noqa: SLF001 - as above
 
-    def _fault(self, outgoing: Outgoing) -> bool:
-        texts = [outgoing.topic, outgoing.response_topic or ""]
-        for name, value in outgoing.properties.items():
-            texts += [name, value]
-        try:
-            sizes = [len(text.encode()) for text in texts]
-        except UnicodeEncodeError:
-            return True
-        sizes.append(len(outgoing.correlation or b""))
-        response = outgoing.response_topic
-        return (
-            topic_fault(outgoing.topic) is not None
-            or (response is not None and topic_fault(response) is not None)
-            or max(sizes) > _MAX_BINARY_BYTES
-            or outgoing.qos not in {0, 1, 2}
-            or not 0 <= (outgoing.expiry_s or 0) < 2**32
-            or len(outgoing.payload) + sum(sizes) + _HEADER_ROOM_BYTES > self._packet_bytes
-        )
-
     def _listen_in(self) -> None:
         """Note the limits that the broker states and the reason it gives for an end; aiomqtt passes on neither."""
         connected, disconnected = self._paho.on_connect, self._paho.on_disconnect
@@ -273,6 +251,15 @@ class MqttLink:
         if str(error) == "Operation timed out":
             return f"no answer within {self._settings.ack_timeout_s:g} s"
         return str(error)
+
+
+def _will(will: Outgoing) -> aiomqtt.Will:
+    """A will with the expiry it is to have as a message; the other properties of a message are none of its own."""
+    properties = None
+    if will.expiry_s is not None:
+        properties = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call] # as above
+        properties.MessageExpiryInterval = will.expiry_s
+    return aiomqtt.Will(will.topic, will.payload, will.qos, will.retain, properties)
 
 
 class _Straight(asyncio.Queue[aiomqtt.Message]):  # noqa: TID251 - holds nothing

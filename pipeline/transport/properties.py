@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.transport.base import Outgoing
+from pipeline.transport.matching import topic_fault
 
 _MESSAGE_EXPIRY, _RESPONSE_TOPIC, _CORRELATION, _USER = b"\x02", b"\x08", b"\x09", b"\x26"
+_MAX_BINARY_BYTES = 65_535
+_HEADER_ROOM_BYTES = 1024
+"""Generous for what is in a packet besides payload and texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +23,32 @@ class PublishProperties:
         return self.packed
 
 
+def fits(outgoing: Outgoing, packet_bytes: int) -> bool:
+    """Whether a message can be told in MQTT 5, in a packet of at most so many bytes."""
+    texts = [outgoing.topic, outgoing.response_topic or ""]
+    for name, value in outgoing.properties.items():
+        texts += [name, value]
+    try:
+        sizes = [len(text.encode()) for text in texts]
+    except UnicodeEncodeError:
+        return False
+    sizes.append(len(outgoing.correlation or b""))
+    response = outgoing.response_topic
+    return (
+        topic_fault(outgoing.topic) is None
+        and (response is None or topic_fault(response) is None)
+        and not any("\0" in text for text in texts)
+        and max(sizes) <= _MAX_BINARY_BYTES
+        and outgoing.qos in {0, 1, 2}
+        and 0 <= (outgoing.expiry_s or 0) < 2**32
+        and len(outgoing.payload) + sum(sizes) + _HEADER_ROOM_BYTES <= packet_bytes
+    )
+
+
 def publish_properties(outgoing: Outgoing) -> PublishProperties | None:
     """The properties of a message; None when there are none, because a v3.1.1 session of rumqttd dies of any.
 
-    Texts and binaries must have at most 65,535 bytes each.
+    The message must be one that ``fits``.
     """
     parts: list[bytes] = []
     if outgoing.expiry_s is not None:

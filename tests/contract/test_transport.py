@@ -259,17 +259,26 @@ async def test_an_empty_retained_message_clears_the_state(bench: Bench, root: st
             assert [message.payload for message in await inbox.wait(1)] == [b"m"]
 
 
-async def test_a_retained_message_past_its_expiry_is_not_delivered(bench: Bench, root: str) -> None:
-    sender = bench.session()
-    async with running(sender):
-        await sender.publish(Outgoing(f"{root}/short", b"x", 1, retain=True, expiry_s=1))
-        await sender.publish(Outgoing(f"{root}/long", b"y", 1, retain=True, expiry_s=100))
+async def test_a_retained_message_or_will_past_its_expiry_is_not_delivered(bench: Bench, root: str) -> None:
+    sender, (watcher, told) = bench.session(), listening(bench, f"{root}/+/will")
+    kept_s = {"short": 1, "long": 100}
+    wills = [
+        Outgoing(f"{root}/{name}/will", name.encode(), 1, retain=True, expiry_s=expiry_s)
+        for name, expiry_s in kept_s.items()
+    ]
+    mortals = [bench.session(will, Backoff(first_s=20, most_s=20)) for will in wills]
+    async with running(sender, watcher, *mortals):
+        for name, expiry_s in kept_s.items():
+            await sender.publish(Outgoing(f"{root}/{name}", name.encode(), 1, retain=True, expiry_s=expiry_s))
+        for mortal in mortals:
+            cut(mortal)
+        await told.wait(2)
         await asyncio.sleep(2.1)  # brokers count whole seconds of real time
-        late, inbox = listening(bench, f"{root}/+")
+        late, inbox = listening(bench, f"{root}/#")
         async with running(late):
             await sender.publish(Outgoing(f"{root}/marker", b"m", 1))
-            messages = await inbox.wait(2)
-    assert sorted(message.payload for message in messages) == [b"m", b"y"]
+            messages = await inbox.wait(3)
+    assert sorted(message.payload for message in messages) == [b"long", b"long", b"m"]
 
 
 async def test_the_will_is_sent_after_an_abrupt_end_and_kept(bench: Bench, root: str) -> None:
