@@ -22,6 +22,7 @@ from foveate.bench.worker_batching import (
     told,
 )
 from foveate.load.arrivals import Mix
+from foveate.load.generator import LEAD_S
 from foveate.load.outcomes import Outcome, summarise
 from foveate.load.pictures import Pictures
 from foveate.load.runs import Load, Measured, run_at, warm_in
@@ -97,7 +98,7 @@ async def _struck(case: Case, number: signal.Signals, duration_s: float, say: Sa
 
 
 async def _strike(stand: Stand, number: signal.Signals) -> None:
-    await asyncio.sleep(STRUCK_S)
+    await asyncio.sleep(LEAD_S + STRUCK_S)  # its moment counts like those of the requests
     pid = stand.workers[0].pid
     if pid is not None:
         os.kill(pid, number)
@@ -114,7 +115,7 @@ def _felt(outcomes: Sequence[Outcome], duration_s: float) -> dict[str, float]:
     summary = summarise(outcomes, duration_s)
     windows = hit_windows(outcomes, duration_s)
     return {
-        "s": recovery_s(windows, STRUCK_S),
+        "s": recovery_s(windows, STRUCK_S, FAILING.deadline_s),
         "unheard": float(len(unheard(outcomes))),
         "answered_twice": float(summary.answered_twice),
         "least_hit_ratio": min(each.hit_ratio for each in windows),

@@ -128,8 +128,10 @@ class Summary:
 
     @property
     def kept_up(self) -> bool:
-        """Whether at most 1 % went out late; otherwise the run says more of the generator than of the server."""
-        return self.late_sends <= 0.01 * self.offered
+        """Whether at most 1 % went out late or not at all; otherwise the run says more of the generator, and of the way
+        out, than of the server.
+        """
+        return self.late_sends + sum(self.not_sent.values()) <= 0.01 * self.offered
 
 
 def summarise(outcomes: Iterable[Outcome], duration_s: float) -> Summary:

@@ -68,7 +68,8 @@ async def find_highest(
         measured = await run_at(stand, replace(load, seed=load.seed + runs), pictures, rate_per_s)
         runs += 1
         search.tell(measured.summary.offered, measured.summary.missed)
-        say(f"{rate_per_s:.1f} per s: {measured.summary.miss_share:.2%} missed")
+        doubt = "" if measured.summary.kept_up else "; doubtful, as many went out late or not at all"
+        say(f"{rate_per_s:.1f} per s: {measured.summary.miss_share:.2%} missed{doubt}")
         passed = search.found.best
         if passed is not None and passed.rate_per_s == rate_per_s:
             best = measured

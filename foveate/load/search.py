@@ -54,8 +54,8 @@ class RateSearch:
 
     From ``first_per_s`` by ``stride`` up while rates pass, or down while they fail, then halving the ratio of the
     lowest that failed and the highest that passed until it is below ``resolution``. A rate passes when at most
-    ``most_missed`` of its requests miss, over ``runs`` runs, or as soon as the 95 % interval leaves no doubt. No rate
-    is tried above ``most_per_s`` or below ``least_per_s``.
+    ``most_missed`` of its requests miss, over ``runs`` runs, or as soon as the 95 % interval leaves no doubt; one at
+    which chance brought no request does not. No rate is tried above ``most_per_s`` or below ``least_per_s``.
     """
 
     first_per_s: float
@@ -91,7 +91,7 @@ class RateSearch:
             self._current = now
             return
         self.tried.append(now)
-        if now.miss_share <= self.most_missed:
+        if now.offered and now.miss_share <= self.most_missed:
             self._passed = now
         else:
             self._failed = now

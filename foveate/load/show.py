@@ -63,7 +63,8 @@ def sentences(measured: Measured) -> list[str]:
     if not summary.kept_up:
         lines.append(
             f"doubtful: {summary.late_sends} requests went out more than 5 ms late, the worst by"
-            f" {summary.worst_send_lag_ms:.0f} ms; run the generator on a machine of its own."
+            f" {summary.worst_send_lag_ms:.0f} ms, and {sum(summary.not_sent.values())} did not go out; run the"
+            " generator on a machine of its own."
         )
     return lines
 

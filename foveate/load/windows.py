@@ -33,14 +33,15 @@ def hit_windows(outcomes: Sequence[Outcome], duration_s: float, length_s: float 
     return [Window(at * length_s, offered[at], in_time[at]) for at in range(count)]
 
 
-def recovery_s(windows: Sequence[Window], struck_s: float) -> float:
+def recovery_s(windows: Sequence[Window], struck_s: float, deadline_s: float) -> float:
     """How long after ``struck_s`` the hit ratio was below what it was before: up to the end of the last such window.
 
-    What it was before is the worst window that had ended by then, so that what the load does by itself is no
-    disturbance. 0 where none was below. Raises ValueError where nothing came before or after.
+    What it was before is the worst window that was over ``deadline_s`` earlier, so that what the load does by itself is
+    no disturbance, and what was still under way at the blow is none of the usual. 0 where none was below. Raises
+    ValueError where nothing came before or after.
     """
     length_s = windows[1].from_s - windows[0].from_s if len(windows) > 1 else WINDOW_S
-    before = [each for each in windows if each.from_s + length_s <= struck_s]
+    before = [each for each in windows if each.from_s + length_s <= struck_s - deadline_s]
     after = [each for each in windows if each.from_s + length_s > struck_s]
     if not before or not after:
         raise ValueError(f"a disturbance at {struck_s} s needs whole windows before it and some after")

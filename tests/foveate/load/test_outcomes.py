@@ -51,6 +51,12 @@ def test_time_counts_from_the_moment_of_a_request_and_not_from_its_sending() -> 
     assert summary.worst_send_lag_ms == pytest.approx(90.0)
 
 
+def test_a_generator_that_is_too_late_to_send_at_all_has_not_kept_up() -> None:
+    every = [outcome(0, 0.0, End.ANSWERED, 0.0, 0.01, 1), outcome(1, 0.5, End.NOT_SENT, None, None, 0)]
+    summary = summarise(every, 1.0)
+    assert (summary.late_sends, summary.kept_up) == (0, False)
+
+
 def test_the_wait_for_company_is_told_apart_from_the_queue() -> None:
     segments = summarise([outcome(0, 0.0, End.ANSWERED, 0.0, 0.01, 1)], 1.0).segments
     assert segments["queue"] == Percentiles(1.5, 1.5, 1.5)

@@ -52,6 +52,13 @@ def test_a_server_that_never_fails_ends_at_the_limit_and_one_that_never_answers_
     assert dead.found.above.rate_per_s == 1.0
 
 
+def test_a_rate_at_which_nobody_asked_has_not_been_answered() -> None:
+    search = RateSearch(1.0, least_per_s=1.0, runs=2)
+    search.tell(0, 0)
+    search.tell(0, 0)
+    assert search.found.best is None
+
+
 def test_a_search_that_is_over_takes_no_more_runs() -> None:
     search = RateSearch(1.0, least_per_s=1.0, most_per_s=1.0)
     search.tell(1000, 0)

@@ -25,7 +25,7 @@ def outage(from_s: float, to_s: float) -> list[Outcome]:
 
 @given(st.floats(0.2, 5.0))
 def test_an_outage_is_felt_until_the_end_of_its_last_window(length_s: float) -> None:
-    felt_s = recovery_s(hit_windows(outage(3.0, 3.0 + length_s), 10.0), 3.0)
+    felt_s = recovery_s(hit_windows(outage(3.0, 3.0 + length_s), 10.0), 3.0, 0.1)
     assert length_s - 0.1 <= felt_s <= length_s + 0.5
 
 
@@ -33,9 +33,16 @@ def test_what_the_load_does_by_itself_is_no_disturbance() -> None:
     every = [answered(each, 0.2 if each.number % 10 == 0 else 0.05) for each in arrivals("poisson", 60.0, 10.0, seed=1)]
     shaky = hit_windows(every, 10.0)
     steady = [Window(0.5 * at, 30, 27) for at in range(20)]
-    assert recovery_s(steady, 3.0) == 0.0
+    assert recovery_s(steady, 3.0, 0.1) == 0.0
     assert min(each.hit_ratio for each in shaky) < 1.0
-    assert recovery_s([*steady[:6], Window(3.0, 30, 20), *steady[7:]], 3.0) == 0.5
+    assert recovery_s([*steady[:6], Window(3.0, 30, 20), *steady[7:]], 3.0, 0.1) == 0.5
+
+
+def test_what_was_under_way_at_the_blow_does_not_lower_the_bar() -> None:
+    whole, half, better = (Window(0.0, 30, hits) for hits in (30, 15, 20))
+    hit = [*[whole] * 5, half, better, better, *[whole] * 4]
+    windows = [Window(0.5 * at, each.offered, each.in_time) for at, each in enumerate(hit)]
+    assert recovery_s(windows, 3.0, deadline_s=0.15) == 1.0
 
 
 @given(st.floats(0.5, 20.0), st.floats(0.1, 2.0))
@@ -47,7 +54,7 @@ def test_every_request_is_in_one_window(duration_s: float, length_s: float) -> N
 
 def test_a_disturbance_without_a_before_cannot_be_judged() -> None:
     with pytest.raises(ValueError, match="before"):
-        recovery_s(hit_windows(outage(0.0, 1.0), 10.0), 0.2)
+        recovery_s(hit_windows(outage(0.0, 1.0), 10.0), 0.2, 0.1)
 
 
 def test_unheard_are_those_without_a_word_by_their_deadline() -> None:
