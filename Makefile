@@ -51,4 +51,4 @@ lock:
 	uv pip compile pyproject.toml --group build $(LOCK_FLAGS) -o requirements/run.txt
 	uv pip compile pyproject.toml --group build --group dev $(LOCK_FLAGS) -o requirements/dev.txt
 	uv pip compile requirements/triton.in --no-deps $(LOCK_FLAGS) -o requirements/triton.txt
-	uv pip compile requirements/mlserver.in $(LOCK_FLAGS) -o requirements/mlserver.txt
+	uv pip compile requirements/mlserver.in --no-deps $(LOCK_FLAGS) -o requirements/mlserver.txt

@@ -9,30 +9,32 @@ venv=$1
 current() { cmp -s "requirements/$1.txt" "$venv/$1/installed.txt"; }
 installed() { cp "requirements/$1.txt" "$venv/$1/installed.txt"; }
 
+site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+
+# What the list names, and after it whatever else it needs from the environment that it lies in: large packages are
+# not there twice, and modules that nobody imports are not compiled.
+environment() {
+  rm -rf "$venv/$1"
+  "$venv/bin/python" -m venv --without-pip "$venv/$1" &&
+    "$venv/bin/pip" --python "$venv/$1/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
+      --only-binary :all: --require-hashes -r "requirements/$1.txt" &&
+    echo "import site; site.addsitedir('$(site "$venv")')" >"$(site "$venv/$1")/foveate.pth"
+}
+
 triton() {
   current triton && return
   echo "installing Triton"
-  rm -rf "$venv/triton"
-  # Of its wheel the server alone is used, none of the packages that its Python side depends on. What else models need
-  # in its Python backend comes from the environment that it lies in, after numpy, which must be its own.
-  "$venv/bin/python" -m venv "$venv/triton" &&
-    "$venv/triton/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
-      -r requirements/triton.txt || return
-  ours=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  own=$("$venv/triton/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  # Of its wheel the server alone is used, none of the packages that its Python side depends on.
+  environment triton || return
+  own=$(site "$venv/triton")/pytriton/tritonserver
   python=$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  echo "import site; site.addsitedir('$ours')" >"$own/foveate.pth"
-  cp "$own/pytriton/tritonserver/python_backend_stubs/$python/triton_python_backend_stub" \
-    "$own/pytriton/tritonserver/backends/python/" && installed triton
+  cp "$own/python_backend_stubs/$python/triton_python_backend_stub" "$own/backends/python/" && installed triton
 }
 
 mlserver() {
   current mlserver && return
   echo "installing MLServer"
-  rm -rf "$venv/mlserver"
-  "$venv/bin/python" -m venv "$venv/mlserver" &&
-    "$venv/mlserver/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements/mlserver.txt &&
-    installed mlserver
+  environment mlserver && "$venv/mlserver/bin/python" -c 'import mlserver.cli.main' && installed mlserver
 }
 
 triton || echo "missing: Triton (its wheel is for Linux)"
