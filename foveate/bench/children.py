@@ -29,10 +29,10 @@ def run_child(command: Sequence[str], log: Path, limit_s: float = LIMIT_S) -> fl
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired as error:
-            _stop(process)
+            stop(process)
             raise FoveateError(f"{_shown(command)} was not done within {limit_s:g} s and was stopped.") from error
         except BaseException:
-            _stop(process)
+            stop(process)
             raise
     if code != 0:
         raise _ERRORS.get(code, FoveateError)(f"{_shown(command)} ended with code {code}: {_last_words(log)}")
@@ -44,8 +44,14 @@ def _children_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask a program to end, and see that it does; blocks."""
     process.terminate()
+    see_ended(process)
+
+
+def see_ended(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a program that was asked to end, and kill it where it does not; blocks."""
     try:
         process.wait(STOP_LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from cloud_worker.settings import ServedModel, WorkerSettings
+from foveate.bench.children import see_ended
 from foveate.bench.hop_parts import READY_S, Requester, embedded
 from foveate.bench.hops import Picture, pictures
 from foveate.bench.playlist import VTEST
@@ -216,7 +217,8 @@ async def agents_alike(mode: str, seconds: float) -> Heard:
     async with listened() as (mqtt, heard):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                agents += [_agent(Path(folder), f"agent{number}", mqtt, camera) for number in range(AGENTS)]
+                # Not a list that is added at the end: each is noted as soon as it runs, so that all are ended.
+                agents.extend(_agent(Path(folder), f"agent{number}", mqtt, camera) for number in range(AGENTS))
                 async with asyncio.timeout(READY_S):
                     await heard.begun.wait()
                 await asyncio.sleep(seconds)
@@ -224,7 +226,7 @@ async def agents_alike(mode: str, seconds: float) -> Heard:
                 for agent in agents:
                     agent.terminate()
                 for agent in agents:
-                    await asyncio.to_thread(agent.wait)
+                    await asyncio.to_thread(see_ended, agent)
         await asyncio.sleep(LAST_REPLY_S)
     return heard
 

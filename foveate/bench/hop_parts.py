@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from foveate.bench.children import stop
 from foveate.broker import EmbeddedBroker
 from pipeline.errors import BrokerError
 from pipeline.geometry import Size
@@ -154,8 +155,7 @@ class Mosquitto:
     def __exit__(self, *_fault: object) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
-            process.wait(5)
+            stop(process)
 
     def _wait_listening(self, process: subprocess.Popen[bytes]) -> None:
         for _ in range(250):

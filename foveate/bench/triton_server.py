@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from foveate.bench.children import stop
 from foveate.worker_child import NICENESS
 from pipeline.errors import FoveateError
 
 HOST = "127.0.0.1"
 START_LIMIT_S = 60.0
-STOP_LIMIT_S = 10.0
 _POLL_S = 0.05
 
 BACKEND = "from foveate.bench.triton_backend import TritonPythonModel  # noqa: F401\n"
@@ -70,12 +70,7 @@ def triton_serving(folder: Path, models: Sequence[TritonModel], work: Path) -> I
             _wait_ready(process, ports.http, log)
             yield ports
         finally:
-            process.terminate()
-            try:
-                process.wait(STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process)
             shutil.rmtree(repository)
 
 
@@ -113,7 +108,7 @@ def _wait_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(_POLL_S)
     told = [line for line in log.read_text("utf-8", "replace").splitlines() if "rror" in line]
-    raise FoveateError(f"Triton did not start: {told[-1][-500:] if told else 'it said nothing'}; see {log}.")
+    raise FoveateError(f"Triton did not start: {told[-1][-500:] if told else 'it said nothing'}.")
 
 
 def _free_ports(count: int) -> list[int]:

@@ -75,7 +75,7 @@ def test_triton_finds_what_the_detector_finds_and_answers_every_request(triton: 
 def test_a_model_that_triton_cannot_load_is_one_sentence(triton: Path, tmp_path: Path) -> None:
     broken = TritonModel("broken", "instance_group [{ kind: KIND_CPU }]", "raise RuntimeError('no such thing')\n")
     with (
-        pytest.raises(FoveateError, match=r"^Triton did not start: .*; see .*triton\.log\.$"),
+        pytest.raises(FoveateError, match=r"^Triton did not start: .*\.$"),
         triton_serving(triton, [broken], tmp_path),
     ):
         pass
