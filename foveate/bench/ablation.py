@@ -2,7 +2,8 @@
 
 Two things have no setting, since nobody would want them: what is published between analysed frames is held instead of
 moved along (a view of a row's own record), and the worker's model is the one of 8 bits under the name of the
-other. Rows about coalescing, caches and tiers are left out: there is nothing of the kind to take away.
+other. Rows about coalescing, caches and tiers are left out: here one camera asks the workers of one tier, so there is
+nothing of the kind to take away.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from edge_agent.settings import CameraSettings, UplinkSettings
 NO_LIMIT_MS = 60_000.0
 FULL = "Foveate"
 LEFT_OUT = ("coalescing and cache", "hysteresis of tiers")
-"""Rows of the protocol that belong to parts that do not exist."""
+"""Rows of the protocol about parts that do nothing where one camera asks one tier; the group ``worker`` has them."""
 
 
 def _same_camera(camera: CameraSettings) -> CameraSettings:

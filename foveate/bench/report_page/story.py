@@ -135,7 +135,7 @@ def _bytes(cell: Cell, found: Sequence[System]) -> Section:
 def _parts(cell: Cell, found: Sequence[System]) -> Section:
     text = (
         "Differences are paired: both are scored on the same segments. Plain EDF without early drop tells nothing with"
-        f" one camera; see the worker under load. Not built, so not here: {', '.join(LEFT_OUT)}."
+        f" one camera; see the worker under load. With one tier they do nothing, so not here: {', '.join(LEFT_OUT)}."
     )
     plots = (Figure(slug("parts", cell), f"What changing one part does to streaming F1, {name_of(cell)}."),)
     return Section(f"What each part is worth: {name_of(cell)}", (text,), plots, (tables.table_of_parts(found),))
