@@ -1,6 +1,6 @@
 """What kustomize does, for exactly the features that our manifests use; anything else is an error.
 
-Where kubectl is at hand, tests/deploy/test_kubernetes.py holds it against the real one.
+tests/deploy/test_kustomize.py holds it against what the real one built.
 """
 
 import hashlib
@@ -114,7 +114,7 @@ def containers_of(manifest: Manifest) -> list[Manifest]:
 
 
 def merged(base: Any, change: Any, key: str = "") -> Any:
-    """A strategic merge: maps by key, lists of things with names by name, null takes away, the rest is replaced."""
+    """A strategic merge: maps by key, lists of named things by name (new ones first); null takes away, else replaced."""
     if isinstance(base, dict) and isinstance(change, dict):
         result = deepcopy(base)
         for name, value in change.items():
@@ -125,7 +125,8 @@ def merged(base: Any, change: Any, key: str = "") -> Any:
         return result
     if isinstance(base, list) and isinstance(change, list) and key in _LISTS_BY_NAME:
         changes = {item["name"]: item for item in change}
-        return [merged(item, changes.pop(item["name"], {})) for item in base] + list(changes.values())
+        known = [merged(item, changes.pop(item["name"], {})) for item in base]
+        return list(changes.values()) + known
     return deepcopy(change)
 
 
