@@ -114,7 +114,7 @@ def containers_of(manifest: Manifest) -> list[Manifest]:
 
 
 def merged(base: Any, change: Any, key: str = "") -> Any:
-    """A strategic merge: maps by key, lists of named things by name (new ones first); null takes away, else replaced."""
+    """A strategic merge: maps by key, lists of named things by name (new first); null takes away, else replaced."""
     if isinstance(base, dict) and isinstance(change, dict):
         result = deepcopy(base)
         for name, value in change.items():
