@@ -64,6 +64,8 @@ def _advice(kind: str, context: Mapping[str, Any], message: str, value: object) 
             return f"it must be {words} {context[name]:g}"
     if kind == "literal_error":
         return choose(str(value), [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")])
+    if kind == "string_too_long":
+        return f"it must be at most {context['max_length']} characters"
     for name, advice in _ADVICE_BY_KIND.items():
         if kind.startswith(name):
             return advice

@@ -1,11 +1,13 @@
 """The configuration as a whole: its groups, each with the defaults of the settings they become."""
 
-from typing import Literal
+from dataclasses import asdict
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from edge_agent.settings import AgentSettings, UplinkSettings
 from foveate.config.camera import CameraEntry, CameraKeys
+from foveate.config.faults import choose
 from foveate.config.fields import (
     AnyPath,
     BrokerUrlText,
@@ -24,7 +26,7 @@ from foveate.config.fields import (
 from foveate.config.worker import CloudModelKeys, WorkerKeys
 from foveate.learn.settings import LearnSettings
 from foveate.plan import LIGHT_SIZE, EdgeModel, EmbeddedBrokerSettings, WebSettings
-from pipeline.policies.tier_cost import NEAREST_FIRST
+from pipeline.policies.tier_cost import NEAREST_FIRST, PRESETS
 from pipeline.policies.tiers import TIER_KINDS
 from pipeline.transport.settings import TlsSettings
 
@@ -146,6 +148,18 @@ class WeightKeys(Keys):
         return self
 
 
+def _preset(given: object) -> object:
+    """The numbers that the name of a preset stands for."""
+    if not isinstance(given, str):
+        return given
+    if given not in PRESETS:
+        raise ValueError(f"{choose(given, list(PRESETS))}, or write a group of numbers")
+    return asdict(PRESETS[given])
+
+
+_Weights = Annotated[WeightKeys, BeforeValidator(_preset, json_schema_input_type=one_of(PRESETS) | WeightKeys)]
+
+
 class UplinkKeys(Keys):
     """The way to the larger model."""
 
@@ -164,8 +178,8 @@ class UplinkKeys(Keys):
         "Which of several targets that can answer in time is asked: the one of the least weighted cost (`weighted`), "
         "of the shortest round trip (`fastest`), or of the nearest tier (`nearest`)",
     )
-    weights: Literal["latency", "bandwidth", "energy", "balanced"] | WeightKeys = key(
-        "balanced", "What counts how much: `latency`, `bandwidth`, `energy`, `balanced`, or the numbers below"
+    weights: _Weights = key(
+        WeightKeys(), "What counts how much: `latency`, `bandwidth`, `energy`, `balanced`, or the numbers below"
     )
     two_stage: bool = key(
         _UPLINK.two_stage, "Whether a quick answer and a better one after it may both be asked for (`weighted` alone)"

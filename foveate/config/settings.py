@@ -38,7 +38,7 @@ from pipeline.policies.fallback import WaitSettings
 from pipeline.policies.near_duplicate import NearDuplicateSettings
 from pipeline.policies.offload import OffloadSettings
 from pipeline.policies.steering import SteeringSettings
-from pipeline.policies.tier_cost import PRESETS, Tier, Weights
+from pipeline.policies.tier_cost import Tier, Weights
 from pipeline.transport.settings import MqttSettings, TlsSettings
 from pipeline.transport.url import BrokerUrl, parse_broker_url
 
@@ -98,13 +98,12 @@ def agent_settings(configuration: Configuration) -> AgentSettings:
 
 def _uplink(configuration: Configuration) -> UplinkSettings:
     uplink = configuration.uplink
-    weights = PRESETS[uplink.weights] if isinstance(uplink.weights, str) else _settings(Weights, uplink.weights)
     return _settings(
         UplinkSettings,
         uplink,
         tiers=frozenset(map(Tier, uplink.tiers)),
         model=uplink.model or configuration.models.cloud.name,
-        weights=weights,
+        weights=_settings(Weights, uplink.weights),
     )
 
 

@@ -1,6 +1,10 @@
 """The configuration of the worker and of the models that it serves."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
 
 from cloud_worker.settings import ServedModel, WorkerSettings
 from edge_agent.settings import UplinkSettings
@@ -11,7 +15,18 @@ from pipeline.policies.batch import BATCH_KINDS
 from pipeline.policies.schedule import SCHEDULING_KINDS
 
 _CLOUD_MODEL = ServedModel(UplinkSettings().model)
+_SERVER_URL = re.compile(r"(https?://[^/]+/([^/]+/)*v2/models/|grpcs?://[^/]+:[0-9]+/).+")
 _WORKER = WorkerSettings((_CLOUD_MODEL,), worker="")
+
+
+def _server_url(text: str) -> str:
+    try:
+        fits = _SERVER_URL.match(text) is not None and urlsplit(text).port != 0
+    except ValueError:  # no port, or none that there is
+        fits = False
+    if not fits:
+        raise ValueError("it must be http://HOST:PORT/v2/models/NAME or grpc://HOST:PORT/NAME")
+    return text
 
 
 class CloudModelKeys(Keys):
@@ -22,11 +37,10 @@ class CloudModelKeys(Keys):
         _CLOUD_MODEL.input_size,
         "[height, width] in pixels; null: each picture at its own size, up to the model's limit",
     )
-    url: str | None = key(
+    url: Annotated[str, AfterValidator(_server_url)] | None = key(
         _CLOUD_MODEL.url,
         "Where it runs on an inference server: http://HOST:PORT/v2/models/NAME or grpc://HOST:PORT/NAME; "
         "null: in the worker itself",
-        pattern="^(https?://[^/]+/([^/]+/)*v2/models/|grpcs?://[^/]+:[0-9]+/).+",
         max_length=2048,
     )
 
