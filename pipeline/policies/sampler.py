@@ -21,12 +21,18 @@ class Sampler(Protocol):
         ...
 
 
+_SPARSE = 0.75
+"""Periods between two frames of a camera from which on hardly one is left out."""
+
+
 class TokenClock:
     """At most ``rate_fps`` frames per second of scene time, evenly spaced.
 
     Due times lie on a grid, so that jitter of the camera does not lower the rate; a frame may come a tenth of a
     period early. After a gap nothing is caught up. The grid is that of the clock, multiples of the period, and not of
-    the first frame: several who watch one camera by one clock take the same frames, whenever each began.
+    the first frame: several who watch one camera by one clock take the same frames, whenever each began. Of a camera
+    that gives hardly more frames than are wanted nearly all are taken, by its own beat, which is kept half a period off
+    the due times: where it lay just before the clock's, jitter would cost frames.
     """
 
     def __init__(self, rate_fps: float) -> None:
@@ -35,20 +41,28 @@ class TokenClock:
         self._period_s = 1.0 / rate_fps
         self._taken_s: float | None = None
         self._last_s = float("-inf")
+        self._step_s = 0.0
 
     def take(self, at_s: float, most_fps: float | None = None) -> SampleDecision:
         """As the Protocol says; ``most_fps`` (above 0) lowers the rate for this once."""
         if at_s < self._last_s:
             self._taken_s = None
-        self._last_s = at_s
+        usual_step_s, self._step_s, self._last_s = self._step_s, at_s - self._last_s, at_s
         if self._taken_s is None:
-            self._taken_s = _tick(at_s, self._period_s)
+            self._taken_s, self._step_s = _tick(at_s, self._period_s), 0.0
             return SampleDecision(due=True, reason="first")
-        period_s = self._period_s if most_fps is None else max(self._period_s, 1.0 / most_fps)
-        due_s = self._taken_s + period_s
+        period_s, due_s = self._period_s, self._taken_s + self._period_s
+        if most_fps is not None and 1.0 / most_fps > period_s:
+            period_s = 1.0 / most_fps
+            due_s = _tick(self._taken_s, period_s) + period_s
         if at_s < due_s - 0.1 * period_s:
             return SampleDecision(due=False, reason="not_due")
-        self._taken_s = due_s if at_s < due_s + period_s else _tick(at_s, self._period_s)
+        if at_s < due_s + period_s:
+            self._taken_s = due_s
+        elif usual_step_s > _SPARSE * self._period_s:
+            self._taken_s = at_s - 0.5 * self._period_s
+        else:
+            self._taken_s = _tick(at_s, self._period_s)
         return SampleDecision(due=True, reason="due")
 
 

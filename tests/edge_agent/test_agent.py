@@ -243,7 +243,7 @@ def test_an_agent_that_is_cut_off_is_reported_offline_by_its_will() -> None:
 def test_only_analysed_frames_are_published_unless_all_are_asked_for() -> None:
     quiet = run_virtual(play(Pictures(30, fps=30), cameras=[camera(publish="analysed")]))
     heard = [message for message in quiet.heard if message.topic == "foveate/gate/result"]
-    assert len(heard) == 10
+    assert len(heard) in {10, 11}, "the first one is analysed wherever it lies"
     assert len(quiet.results()) == 30  # the record has them all
 
 

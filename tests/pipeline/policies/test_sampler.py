@@ -56,6 +56,16 @@ def test_jitter_of_a_10_fps_camera_does_not_lower_5_fps(seed: int, spread_s: flo
     assert 0.98 * 150 <= count <= 1.02 * 150
 
 
+@pytest.mark.parametrize("phase", [n / 20 for n in range(20)])
+@pytest.mark.parametrize("camera_fps", [9.98, 10.0, 10.02])
+def test_jitter_of_a_camera_about_as_fast_as_the_rate_costs_few_frames_wherever_its_beat_lies(
+    camera_fps: float, phase: float
+) -> None:
+    jitter = np.random.default_rng(1).uniform(-0.2, 0.2, 600).tolist()
+    times_s = [1000.0 + (n + phase + jitter[n]) / camera_fps for n in range(600)]
+    assert len(taken(10.0, times_s)) >= 0.98 * 600
+
+
 @given(
     st.floats(0.2, 30.0),
     st.lists(st.floats(0.001, 3.0), min_size=1, max_size=200),
@@ -74,21 +84,25 @@ def test_never_more_than_the_rate_over_any_stretch(rate_fps: float, gaps_s: list
         assert value - lowest <= 1.1 + 1e-6
 
 
+@pytest.mark.parametrize("lowered_fps", [None, 10 / 3, 2.5, 1.0])
 @pytest.mark.parametrize("camera_fps", [10.0, 15.0, 25.0, 30.0])
 @pytest.mark.parametrize("later", [0, 1, 37])
-def test_those_who_watch_one_camera_take_the_same_frames_whenever_each_began(camera_fps: float, later: int) -> None:
+def test_those_who_watch_one_camera_take_the_same_frames_whenever_each_began(
+    camera_fps: float, later: int, lowered_fps: float | None
+) -> None:
     """Each has a frame up to 3 ms late. Where the camera's phase lies just at the limit they differ: seldom in all."""
     chance = np.random.default_rng(1)
 
     def numbers(first: int, start_s: float) -> set[int]:
         clock, late_s = TokenClock(5.0), chance.uniform(0.0, 0.003, 200).tolist()
-        return {n for n in range(first, 200) if clock.take(start_s + n / camera_fps + late_s[n]).due}
+        return {n for n in range(first, 200) if clock.take(start_s + n / camera_fps + late_s[n], lowered_fps).due}
 
     shared, taken_by_one = 0, 0
     for start_s in chance.uniform(1000.0, 1001.0, 100).tolist():
         one, other = numbers(0, start_s), numbers(later, start_s)
-        shared += len({number for number in one & other if number > later})
-        taken_by_one += len({number for number in one if number > later})
+        from_then_on = later + camera_fps  # its first one is taken wherever it lies
+        shared += len({number for number in one & other if number > from_then_on})
+        taken_by_one += len({number for number in one if number > from_then_on})
     assert shared >= 0.9 * taken_by_one
 
 
@@ -103,7 +117,7 @@ def test_a_lower_bound_on_the_rate_holds_while_it_is_asked_for() -> None:
     times_s = [n / 25 for n in range(250)]
     kept = [at_s for at_s in times_s if clock.take(at_s, 2.0 if 2 <= at_s < 8 else None).due]
     assert len([at_s for at_s in kept if at_s < 2]) == 10
-    assert len([at_s for at_s in kept if 2 <= at_s < 8]) == 12
+    assert len([at_s for at_s in kept if 2 <= at_s < 8]) in {12, 13}, "one may be a little early"
     assert len([at_s for at_s in kept if at_s >= 8]) in {9, 10}
 
 
