@@ -110,7 +110,7 @@ async def _measured(folder: Path, plan: Plan, say: Say) -> dict[str, float]:
     return found | {
         "triton_capacity_per_s": capacity_per_s,
         "overload_goodput_triton": at_most / capacity_per_s,
-        "overload_goodput_beside_triton": ours / capacity_per_s,
+        "overload_goodput": ours / capacity_per_s,
     }
 
 

@@ -128,7 +128,7 @@ async def idle_wait(short: bool, say: Say) -> dict[str, float]:
 
     Batching and none take turns at the same arrivals; the waits are what the worker's own replies say.
     """
-    extent = Extent(6.0, rounds=1, turns=0) if short else Extent(12.0, rounds=3, turns=0)
+    extent = Extent(6.0, rounds=1) if short else Extent(12.0, rounds=3)
     kinds = {kind: [SMALL.worker(threads=2, batch=kind)] for kind in ("none", "deadline")}
     async with rivals(SMALL, kinds) as sides:
         tried = await run_at(sides[0].stand, SMALL.load(TRIAL_S), sides[0].pictures, TRIAL_PER_S)

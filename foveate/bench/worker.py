@@ -17,8 +17,8 @@ Say = Callable[[str], None]
 
 PARTS: Mapping[str, tuple[str, ...]] = {
     "batching": ("sim_batch_gain", "sim_batch_least_lead", "two_workers_gain", "batch_idle_wait_ms"),
-    "worker_load": ("batch_goodput_gain", "overload_goodput", "two_workers_real_gain", "failover_s"),
-    "against_triton": ("triton_goodput_ratio_min", "overload_goodput_triton"),
+    "worker_load": ("batch_goodput_gain", "two_workers_real_gain", "failover_s"),
+    "against_triton": ("triton_goodput_ratio_min", "overload_goodput", "overload_goodput_triton"),
     "coalescing": ("coalesce_inferences", "coalesce_p99_ratio"),
     "near_duplicates": ("cache_saved", "cache_f1_loss"),
     "hops": ("hop_ms_embedded", "hop_ms_mosquitto"),

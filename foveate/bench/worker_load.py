@@ -15,9 +15,10 @@ NOISE_CORES = 0.1
 
 
 def measure(short: bool, say: Callable[[str], None]) -> Mapping[str, float]:
-    """``batch_goodput_gain``, ``overload_goodput``, ``two_workers_real_gain`` and ``failover_s``, and what belongs to
-    them. ``short``: about a minute, and without the default input and the frozen worker. What could not be compared, as
-    no rate was answered, is left out.
+    """``batch_goodput_gain``, ``two_workers_real_gain`` and ``failover_s``, and what belongs to them.
+
+    ``short``: about a minute, and without the default input and the frozen worker. What could not be
+    compared, as no rate was answered, is left out.
     """
     return asyncio.run(_measure(short, say))
 

@@ -34,5 +34,5 @@ def test_a_figure_that_is_no_number_and_those_that_are_absent_are_told() -> None
     warnings = worker.measure(Inputs(short=True), lambda _: None).warnings
     assert warnings == (
         "tier_regret is not a number",
-        "against_triton did not measure triton_goodput_ratio_min, overload_goodput_triton",
+        "against_triton did not measure triton_goodput_ratio_min, overload_goodput, overload_goodput_triton",
     )

@@ -10,7 +10,14 @@ import pytest
 from cloud_worker.settings import WorkerSettings
 from cloud_worker.warm_up import Prepared, RunTime
 from foveate.bench import worker_batching, worker_growth, worker_load
-from foveate.bench.worker_batching import Case, Extent, Rival, batching, batching_past_capacity
+from foveate.bench.worker_batching import (
+    Case,
+    Extent,
+    Rival,
+    batching,
+    batching_past_capacity,
+    carried_per_s,
+)
 from foveate.bench.worker_growth import growth
 from foveate.load.generator import Generator, Target
 from foveate.load.pictures import Pictures
@@ -22,7 +29,7 @@ from tests.support.detectors import ScriptedDetector
 from tests.support.workers import bench
 
 CASE = Case("m", (64, 64), 0.6, 20.0)
-EXTENT = Extent(4.0, 1, 4)
+EXTENT = Extent(4.0, 1, (0.6, 0.75, 0.9, 1.05))
 RunTimes = Callable[[int], float]
 
 
@@ -76,8 +83,15 @@ def test_a_model_that_gains_by_batches_shows_it_and_keeps_its_goodput_past_its_c
     assert 10 < figures["batch_none_per_s"] < 17
     assert figures["batch_goodput_gain"] > 2.0
     assert figures["batch_overload_gain"] > 2.0
-    assert figures["overload_goodput"] > 0.9
+    assert figures["batch_overload_goodput"] > 0.9
     assert any("m, 64x64, deadline:" in line for line in said)
+
+
+def test_what_is_carried_lies_where_the_misses_cross_one_in_a_hundred() -> None:
+    quiet, burst = [0.0, 0.0, 0.3], [0.02, 0.02, 0.0]
+    assert carried_per_s({50.0: quiet, 60.0: burst}) == pytest.approx(0.99 * 55.0)
+    assert carried_per_s({50.0: quiet, 60.0: quiet}) == pytest.approx(60.0)
+    assert carried_per_s({50.0: burst, 60.0: quiet}) == 0.0, "one rate that passed by chance does not count"
 
 
 def test_a_model_that_gains_nothing_shows_that() -> None:
