@@ -29,6 +29,12 @@ DEFAULT_PORT = 1883
 DEFAULT_PORT_V3 = 1884
 PACKET_BYTES = MAX_PAYLOAD_BYTES + 64 * 1024
 START_TIMEOUT_S = 10.0
+UNACKNOWLEDGED_MS = 15_000
+"""A client whose host acknowledges nothing for so long is gone: as long as with a keep-alive of 10 s."""
+CONNECTION_OPTIONS = (
+    (socket.TCP_NODELAY, 1),
+    *(((socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS),) if sys.platform == "linux" else ()),
+)
 _POLL_S = 0.02
 _LISTEN_POLL_S = 0.001
 _log = logging.getLogger(__name__)
@@ -185,7 +191,7 @@ async def _serve(host: str, port: int, port_v3: int | None, *, with_parent: bool
         config.write_text(_CONFIG.format(listen=f"{address}:{port}", packet_bytes=PACKET_BYTES), encoding="utf-8")
         IotCoreBroker(config_path=str(config)).start()
         for _ in range(round(START_TIMEOUT_S / _LISTEN_POLL_S)):
-            if send_at_once(port):
+            if prepare_connections(port):
                 break
             await asyncio.sleep(_LISTEN_POLL_S)  # it listens in a thread of its own, a moment later
     stopped = asyncio.Event()
@@ -206,11 +212,14 @@ async def _serve(host: str, port: int, port_v3: int | None, *, with_parent: bool
     os._exit(0)
 
 
-def send_at_once(port: int) -> bool:
-    """Set TCP_NODELAY on what this process listens with on a port, for the connections to come; False without one.
+def prepare_connections(port: int) -> bool:
+    """Set TCP_NODELAY and, where there is one, TCP_USER_TIMEOUT on what this process listens with on a port; False
+    where it does not listen.
 
-    They inherit it. rumqttd does not set it, and without it a message to a client that sends, too, as a worker does,
-    waits up to 40 ms for the acknowledgement of the one before (Nagle's algorithm meets delayed acknowledgements).
+    Connections to come inherit them, and rumqttd sets neither. Without the first a message to a client that sends, too,
+    as a worker does, waits up to 40 ms for the acknowledgement of the one before (Nagle's algorithm meets delayed
+    acknowledgements). Without the second a client whose host has lost its power keeps its share of requests for many
+    minutes: rumqttd begins its count of the keep-alive anew with each message to a client.
     """
     found = False
     for entry in Path("/dev/fd").iterdir():
@@ -224,7 +233,8 @@ def send_at_once(port: int) -> bool:
             if listener.family not in (socket.AF_INET, socket.AF_INET6) or listener.getsockname()[1] != port:
                 continue
             if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for option, value in CONNECTION_OPTIONS:
+                    listener.setsockopt(socket.IPPROTO_TCP, option, value)
                 found = True
     return found
 

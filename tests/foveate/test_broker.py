@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from foveate.broker import EmbeddedBroker, check_ports, send_at_once
+from foveate.broker import UNACKNOWLEDGED_MS, EmbeddedBroker, check_ports, prepare_connections
 from pipeline.errors import BrokerError, ConfigError
 from tests.support.brokers import HOST, Embedded, free_port
 from tests.support.processes import assert_ends_with_its_parent
@@ -116,21 +116,24 @@ def test_impossible_ports_are_a_configuration_error(ports: tuple[int, ...]) -> N
         check_ports(HOST, tuple(free_port() if port == 1883 and len(set(ports)) > 1 else port for port in ports))
 
 
-def test_connections_to_a_listener_send_at_once() -> None:
+def test_connections_to_a_listener_send_at_once_and_end_where_nobody_acknowledges() -> None:
     with socket.create_server((HOST, 0)) as listener, socket.create_server((HOST, 0)) as other:
         port = listener.getsockname()[1]
-        assert send_at_once(port)
+        assert prepare_connections(port)
         for each, expected in ((listener, True), (other, False)):
             with socket.create_connection(each.getsockname()), each.accept()[0] as accepted:
                 assert (accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0) is expected
+                if sys.platform == "linux":
+                    given_up_ms = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                    assert given_up_ms == (UNACKNOWLEDGED_MS if expected else 0)
 
 
 def test_nothing_is_found_where_nobody_listens() -> None:
     port = free_port()
-    assert not send_at_once(port)
+    assert not prepare_connections(port)
     with socket.socket() as bound:  # it has the port and takes no connections
         bound.bind((HOST, port))
-        assert not send_at_once(port)
+        assert not prepare_connections(port)
 
 
 PIDFD_GETFD = 438
