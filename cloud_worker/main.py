@@ -67,7 +67,8 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
         loaded = await _loaded(
             process, runners.model, partial(_load, first, settings, models_dir), settings.stop_limit_s
         )
-        if loaded is None:
+        if loaded is None or process.stopped.is_set():  # also at the very moment at which it was loaded
+            runners.model.close()
             logger.info("worker %s is stopped before it has begun to serve", settings.worker)
             return
         detectors, prepared = loaded
@@ -88,8 +89,8 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
 async def _loaded(
     process: _Process, runner: BlockingRunner, load: Callable[[], Loaded], limit_s: float
 ) -> Loaded | None:
-    """What a load brings; None where a signal comes first. It is waited for all the same, for ``limit_s`` at most:
-    native code that still runs when the interpreter ends aborts the process.
+    """What a load brings; None where a signal comes first. It is waited for all the same, for ``limit_s`` at most: what
+    cannot be loaded is so soon said, and a process ends in better order without native code under way (see ``leave``).
     """
     loading, stopped = asyncio.ensure_future(runner.run(load)), asyncio.ensure_future(process.stopped.wait())
     try:

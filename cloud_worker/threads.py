@@ -2,12 +2,17 @@
 
 import asyncio
 import contextlib
+import logging
+import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 T = TypeVar("T")
+ENDS_WITHIN_S = 0.05
+"""A thread that waits for a call is over so soon after it was told that none will come."""
 
 
 class BlockingRunner(Protocol):
@@ -30,7 +35,7 @@ class ThreadRunner:
     def __init__(self, name: str) -> None:
         self._name = name
         self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue(maxsize=8)
-        self._thread: threading.Thread | None = None
+        self._thread: _Calling | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
         """Raises queue.Full when 8 calls already wait."""
@@ -38,7 +43,7 @@ class ThreadRunner:
         future: asyncio.Future[T] = loop.create_future()
         self._calls.put_nowait(lambda: _carry_out(call, loop, future))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread = _Calling(self._name, self._calls)
             self._thread.start()
         return await future
 
@@ -46,9 +51,35 @@ class ThreadRunner:
         with contextlib.suppress(queue.Full):
             self._calls.put_nowait(None)
 
-    def _work(self) -> None:
+
+class _Calling(threading.Thread):
+    """Makes calls, one after another, until None comes in the place of one."""
+
+    def __init__(self, name: str, calls: "queue.Queue[Callable[[], None] | None]") -> None:
+        super().__init__(name=name, daemon=True)
+        self._calls = calls
+
+    def run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code, once every runner is closed.
+
+    Where a call is still under way (a model that is being loaded, or that hangs) the interpreter's own end is left out:
+    native code that comes back to a daemon thread meanwhile aborts the process, whatever it was to end with.
+    """
+    threads = [each for each in threading.enumerate() if isinstance(each, _Calling)]
+    for thread in threads:
+        thread.join(ENDS_WITHIN_S)
+    if any(thread.is_alive() for thread in threads):
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # whoever reads is gone
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _carry_out(call: Callable[[], T], loop: asyncio.AbstractEventLoop, future: "asyncio.Future[T]") -> None:

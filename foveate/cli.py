@@ -18,6 +18,7 @@ import foveate.learn.cli
 import foveate.models.cli
 import foveate.simulation.cli
 from cloud_worker.main import serve
+from cloud_worker.threads import leave
 from edge_agent.capture.address import SourceKind, parse_address
 from foveate.broker import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PORT_V3, run_broker
 from foveate.capacity.cli import plan_command
@@ -126,6 +127,7 @@ def worker(
     configuration = load(config, os.environ, {"broker.url": broker, "worker.threads": threads})
     settings = worker_settings(configuration, default_threads())
     asyncio.run(serve(settings, mqtt_settings(configuration), configuration.models.dir))
+    leave(0)
 
 
 @app.command("broker")
@@ -238,4 +240,4 @@ def main() -> None:
         app()
     except FoveateError as error:
         print(f"foveate: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        leave(error.exit_code)

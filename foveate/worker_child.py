@@ -10,6 +10,7 @@ import threading
 import msgspec
 
 from cloud_worker.main import serve
+from cloud_worker.threads import leave
 from foveate.children import WorkerOrder
 from pipeline.errors import FoveateError
 
@@ -40,4 +41,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cloud_worker.announce import MISSED_BEATS
-from cloud_worker.main import _load, serve
+from cloud_worker.main import _load, _Process, serve
 from cloud_worker.settings import ServedModel, WorkerSettings
 from pipeline.errors import ModelError
 from pipeline.frames import Image
@@ -194,6 +194,18 @@ async def test_an_inference_server_that_is_not_there_ends_the_start_in_one_sente
     settings = WorkerSettings(models=(ServedModel("fake", (64, 64), "http://127.0.0.1:1/v2/models/fake"),))
     with pytest.raises(ModelError, match=r"Cannot use the model at \S+/fake: the server cannot be reached"):
         await serve(settings, MqttSettings(HOST, 1), tmp_path)
+
+
+async def test_a_signal_at_the_very_moment_at_which_the_model_is_loaded_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def loaded(process: _Process, *_: object) -> object:
+        process.stopped.set()
+        return {}, None
+
+    monkeypatch.setattr("cloud_worker.main._loaded", loaded)
+    monkeypatch.setattr("cloud_worker.main.MqttTransport", lambda *_, **__: pytest.fail("it begins to serve"))
+    await serve(WorkerSettings(models=(ServedModel("nanodet-g"),)), MqttSettings(HOST, 1))
 
 
 async def test_a_broker_misses_a_workers_host_within_the_three_heartbeats_after_which_agents_do(

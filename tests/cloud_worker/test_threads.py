@@ -2,6 +2,8 @@
 
 import asyncio
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -14,6 +16,35 @@ from pipeline.detections import Detections
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from tests.support.detectors import ScriptedDetector, VirtualRunner, grey_picture, jpeg_of
+
+LEAVES = """
+import asyncio, atexit, sys
+import cv2, numpy as np
+from cloud_worker.threads import ThreadRunner, leave
+
+def native():
+    picture = np.zeros((720, 1280, 3), np.uint8)
+    while True:
+        cv2.GaussianBlur(picture, (9, 9), 2.0)
+
+async def main():
+    runner = ThreadRunner("loader")
+    call = asyncio.ensure_future(runner.run(native if sys.argv[1] == "busy" else int))
+    await asyncio.wait([call], timeout=0.3)
+    call.cancel()
+    runner.close()
+
+atexit.register(print, "the interpreter's own end")
+asyncio.run(main())
+print("last words", file=sys.stderr, end="")
+leave(3)
+"""
+
+
+@pytest.mark.parametrize(("call", "told"), [("busy", ""), ("done", "the interpreter's own end\n")])
+def test_a_process_ends_with_its_exit_code_also_while_native_code_runs_in_a_call(call: str, told: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", LEAVES, call], capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (3, "last words", told)
 
 
 async def test_calls_run_in_one_other_thread_that_does_not_keep_the_interpreter() -> None:
