@@ -47,10 +47,7 @@ class RolloutKeys(Keys):
     """How a new model is proven beside the current one, and watched afterwards."""
 
     canary_share: float = key(
-        _ROLLOUT.gate.canary_share,
-        "Share of the frames that it answers before it answers all",
-        ge=0.01,
-        le=0.1,
+        _ROLLOUT.gate.canary_share, "Share of the frames that it answers before it answers all", ge=0.01, le=0.1
     )
     slice_s: float = key(
         _ROLLOUT.gate.slice_s, "It answers whole stretches of so long, one in `1 / canary_share`", ge=1, le=3600
