@@ -253,8 +253,9 @@ class Batcher:
         self._policies.batch.ran(kind, len(jobs), ended_s - started_s, budget_s)
         for job in jobs:
             self._queue.served(job, (ended_s - started_s) / len(jobs), ended_s)
+        loop = asyncio.get_running_loop()  # they are told once the next batch has begun: the model is free now
         for job, detections in zip(jobs, found, strict=True):
-            self._finish(run, job, Answered(detections, len(jobs)), infer_ms)
+            loop.call_soon(self._finish, run, job, Answered(detections, len(jobs)), infer_ms)
         return None
 
     def _finish(self, run: _Run, job: Job, outcome: Outcome, infer_ms: float) -> None:

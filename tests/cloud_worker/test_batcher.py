@@ -211,9 +211,9 @@ def test_whoever_is_left_out_of_a_full_batch_hears_of_it_when_that_begins() -> N
         for seq, budget_s in ((5, 0.255), (6, 0.301)):  # after it there would be no time for both
             assert stand.submit(seq, budget_s=budget_s) is None
         await asyncio.sleep(0.051)
-        assert [seq for seq, _, _ in stand.outcomes[3:]] == [3, 4]
-        assert isinstance(stand.outcomes[4][1], Refused)
-        assert stand.outcomes[4][1].refusal is Refusal.EXPIRED
+        assert [seq for seq, _, _ in stand.outcomes[3:]] == [4, 3], "the next batch begins first"
+        assert isinstance(stand.outcomes[3][1], Refused)
+        assert stand.outcomes[3][1].refusal is Refusal.EXPIRED
         await asyncio.sleep(0.2)
         assert [seq for seq, outcome, _ in stand.outcomes[5:] if isinstance(outcome, Answered)] == [5, 6]
         stand.task.cancel()
