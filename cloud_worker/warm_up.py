@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from pipeline.detectors.base import Detector
+from pipeline.detectors.session import ORT_ERRORS
+from pipeline.errors import ModelError
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.timing import Clock
@@ -73,14 +75,14 @@ def warm_up(detector: Warmable, plan: Sequence[WarmUp], clock: Clock) -> list[Ru
     """Run every batch size of a plan, up to three times, and say how long each run took. Blocks.
 
     The largest batch goes first, and is run once more before it is measured: its first run pays for memory that all the
-    others then find.
+    others then find. Raises ModelError where it fails on as many as it may be asked for at once.
     """
     times: list[RunTime] = []
     for each in plan:
         began_s = clock.now_s()
         picture: Image = np.full((each.picture.height, each.picture.width, 3), GREY, np.uint8)
         batches = batch_sizes(min(each.max_batch, detector.batch_size or each.max_batch))
-        detector.detect([picture] * batches[0], 0.5)
+        _run(detector, picture, batches[0])
         for turn in range(ROUNDS):
             if turn == 0 or clock.now_s() - began_s < LONG_S:
                 times += [_measured(detector, picture, batch, clock) for batch in batches]
@@ -99,6 +101,18 @@ def batch_sizes(most: int) -> list[int]:
 
 def _measured(detector: Warmable, picture: Image, batch: int, clock: Clock) -> RunTime:
     started_s = clock.now_s()
-    detector.detect([picture] * batch, 0.5)
+    _run(detector, picture, batch)
     size = Size(picture.shape[1], picture.shape[0])
     return RunTime(detector.name, detector.input_of(size), batch, clock.now_s() - started_s)
+
+
+def _run(detector: Warmable, picture: Image, batch: int) -> None:
+    try:
+        detector.detect([picture] * batch, 0.5)
+    except ORT_ERRORS as error:
+        height, width = picture.shape[:2]
+        told = " ".join(str(error).split())[-300:].rstrip(".") or type(error).__name__
+        raise ModelError(
+            f"Model {detector.name!r} fails on {batch} pictures of {width}x{height} at once ({told}): "
+            "lower worker.max_batch, or have whatever runs it take so many."
+        ) from error

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_worker.warm_up import LONG_S, ROUNDS, WarmUp, batch_sizes, warm_up, warm_ups
 from pipeline.detections import Detections
+from pipeline.errors import ModelError
 from pipeline.frames import Image
 from pipeline.geometry import Size
 from pipeline.policies.buckets import SizeBuckets
@@ -51,6 +53,22 @@ def test_a_slow_model_is_measured_once_so_that_it_is_ready_all_the_same() -> Non
 def test_a_model_of_a_fixed_size_is_warmed_at_it_and_another_at_half_the_sides() -> None:
     assert warm_ups((192, 256), 8, native=False) == [WarmUp(Size(256, 192), 8)]
     assert warm_ups((416, 576), 8, native=True) == [WarmUp(Size(576, 416), 1), WarmUp(Size(288, 208), 8)]
+
+
+def test_a_model_that_takes_fewer_at_once_than_it_may_be_asked_for_is_one_sentence() -> None:
+    class Narrow(Timed):
+        def detect(self, images: Sequence[Image], min_score: float) -> list[Detections]:
+            if len(images) > 4:
+                raise RuntimeError("batch-size must be <= 4\nfor 'm'.")
+            return super().detect(images, min_score)
+
+    clock = ManualClock()
+    told = (
+        r"Model 'm' fails on 8 pictures of 96x64 at once \(batch-size must be <= 4 for 'm'\): lower worker\.max_batch"
+    )
+    with pytest.raises(ModelError, match=told):
+        warm_up(Narrow(clock), [WarmUp(Size(96, 64), 8)], clock)
+    assert warm_up(Narrow(clock), [WarmUp(Size(96, 64), 4)], clock)
 
 
 def test_a_model_that_runs_one_picture_at_a_time_is_warmed_with_one() -> None:
