@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+import secrets
 import shutil
 import socket
 import subprocess
@@ -48,6 +49,8 @@ class Requester:
     def __init__(self, agent: str, broker: MqttSettings, model: str, clock: Clock) -> None:
         self._bulk, self._control = MqttTransport(broker), MqttTransport(broker)
         self._agent, self._model, self._clock = agent, model, clock
+        self._epoch = secrets.randbelow(2**31) + 1
+        """A worker takes what comes again by the same name, within half a minute, for a duplicate."""
         self._numbers = itertools.count(1)
         self._sent_s: dict[bytes, float] = {}
         self._trips: dict[bytes, Trip] = {}
@@ -73,7 +76,7 @@ class Requester:
         request = Request(
             agent=self._agent,
             camera="clip",
-            epoch=0,
+            epoch=self._epoch,
             seq=number,
             budget_ms=BUDGET_MS,
             weight=1.0,

@@ -54,6 +54,21 @@ async def test_pictures_and_probes_are_counted_apart_and_the_first_ones_left_out
     assert (done.received, done.echoed, done.cached) == (2 * len(SHOWN), len(SHOWN), 0)
 
 
+async def test_a_round_that_follows_another_within_seconds_is_answered_too(
+    mqtt: MqttSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hops, "PER_S", 40.0)
+    monkeypatch.setattr(hops, "LAST_REPLY_S", 0.3)
+    service = worker(mqtt, cache_ttl_s=0.0)
+    serving = asyncio.create_task(service.run())
+    trips = hops.Trips()
+    for _ in range(2):
+        await hops.trip(mqtt, SHOWN, trips)
+    service.stop()
+    await serving
+    assert (len(trips.picture_ms), trips.lost) == (2 * (len(SHOWN) - hops.WARM_REQUESTS), 0)
+
+
 async def test_what_the_worker_refuses_is_counted_as_lost(mqtt: MqttSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hops, "PER_S", 40.0)
     monkeypatch.setattr(hops, "LAST_REPLY_S", 0.3)
