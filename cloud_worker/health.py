@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from socketserver import ThreadingMixIn
@@ -99,7 +100,7 @@ class _Pages:
         asked = _call(call)
         try:
             return asyncio.run_coroutine_threadsafe(asked, self._loop).result(ANSWER_WITHIN_S)
-        except RuntimeError:  # the loop is closed: the worker ends at this moment
+        except (RuntimeError, CancelledError):  # the loop is closed, or about to be: the worker ends at this moment
             asked.close()
             raise TimeoutError from None
 

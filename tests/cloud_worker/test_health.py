@@ -81,6 +81,24 @@ async def test_an_event_loop_that_hangs_fails_every_check(path: str, monkeypatch
     assert answers == [(503, "the event loop has not answered within 0.05 s\n")]
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_a_check_that_meets_the_end_of_the_event_loop_fails_without_a_traceback(
+    path: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port, answers = free_port(), list[tuple[int, str]]()
+    asking = threading.Thread(target=lambda: answers.append(ask(port, path)))
+
+    async def worker() -> None:
+        with health_served(READY, HOST, port):
+            asking.start()
+            asking.join(0.3)  # on the event loop, which then ends before it has answered
+
+    asyncio.run(worker())
+    asking.join(10)
+    assert [status for status, _ in answers] == [503]
+    assert capfd.readouterr().err == ""
+
+
 async def test_other_pages_and_methods_are_not_there() -> None:
     port = free_port()
     with health_served(READY, HOST, port):
