@@ -39,8 +39,8 @@ class CloudModelKeys(Keys):
     )
     url: Annotated[str, AfterValidator(_server_url)] | None = key(
         _CLOUD_MODEL.url,
-        "Where it runs on an inference server: http://HOST:PORT/v2/models/NAME or grpc://HOST:PORT/NAME; "
-        "null: in the worker itself",
+        "Where it runs on an inference server: http://HOST:PORT/v2/models/NAME, or grpc://HOST:PORT/NAME "
+        "with the extra `grpc`; null: in the worker itself",
         max_length=2048,
     )
 
