@@ -116,6 +116,13 @@ def carried_per_s(missed: Mapping[float, Sequence[float]]) -> float:
     return passed[0] * (1 - passed[1])
 
 
+def carries_more(missed: Mapping[float, Sequence[float]]) -> bool:
+    """Whether no rate that was tried had more than 1 % misses: then what is carried is not known, only that it is no
+    less than the highest.
+    """
+    return all(median(shares) <= MISSED for shares in missed.values())
+
+
 async def in_turns(
     case: Case, sides: Sequence[Rival], rate_per_s: float, extent: Extent, say: Say
 ) -> dict[str, list[Measured]]:
@@ -151,19 +158,22 @@ async def batching(case: Case, extent: Extent, say: Say) -> dict[str, float]:
     """No batching against deadline batching on two threads, and the latter past its capacity.
 
     ``batch_goodput_gain`` compares the goodput at the highest rates with at most 1 % misses: the P99 of both is then
-    the deadline. ``batch_overload_gain`` compares it at the same rate above both.
+    the deadline. It is NaN where no batching answered every rate that was tried: what it carries would be understated.
+    ``batch_overload_gain`` compares the goodput at the same rate above both.
     """
     async with rivals(case, _kinds(case)) as sides:
         rough = await in_turns(case, sides, FAR * case.first_per_s, replace(extent, rounds=1), say)
         about_per_s = {name: max(1.0, goodput_per_s(runs)) for name, runs in rough.items()}
         missed = await missed_at(case, sides, about_per_s, extent, say)
         none, ours = (carried_per_s(missed[side.name]) for side in sides)
+        for name in (side.name for side in sides if carries_more(missed[side.name])):
+            say(f"doubtful: {case.name}, {name}: every rate that was tried was answered, it carries more")
         past = await in_turns(case, sides, OVERLOAD * (max(none, ours) or max(about_per_s.values())), extent, say)
     every = [each for runs in past.values() for each in runs]
     return {
         "batch_none_per_s": none,
         "batch_deadline_per_s": ours,
-        "batch_goodput_gain": ratio(ours, none),
+        "batch_goodput_gain": math.nan if carries_more(missed["none"]) else ratio(ours, none),
         "batch_overload_gain": ratio(goodput_per_s(past["deadline"]), goodput_per_s(past["none"])),
         "batch_overload_goodput": ratio(goodput_per_s(past["deadline"]), ours),
         "batch_others_cores": others_cores(every),

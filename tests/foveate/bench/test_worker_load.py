@@ -87,6 +87,16 @@ def test_a_model_that_gains_by_batches_shows_it_and_keeps_its_goodput_past_its_c
     assert any("m, 64x64, deadline:" in line for line in said)
 
 
+def test_no_gain_is_told_where_no_batching_answered_every_rate_that_was_tried(
+    scripted: Callable[[RunTimes], None],
+) -> None:
+    scripted(gaining)
+    said: list[str] = []
+    figures = run_virtual(batching(CASE, replace(EXTENT, shares=(0.2, 0.4)), said.append))
+    assert math.isnan(figures["batch_goodput_gain"])
+    assert any(line.startswith("doubtful: m, 64x64, none: every rate") for line in said)
+
+
 def test_what_is_carried_lies_where_the_misses_cross_one_in_a_hundred() -> None:
     quiet, burst = [0.0, 0.0, 0.3], [0.02, 0.02, 0.0]
     assert carried_per_s({50.0: quiet, 60.0: burst}) == pytest.approx(0.99 * 55.0)
