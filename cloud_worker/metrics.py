@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pipeline.wire.messages import WorkerState
+from pipeline.wire.messages import Refusal, WorkerState
 
 
 class WorkerCollector(Collector):
@@ -37,8 +37,8 @@ class WorkerCollector(Collector):
 def _requests(state: WorkerState) -> Metric:
     metric = CounterMetricFamily("foveate_worker_requests", "Requests by outcome.", labels=["outcome"])
     metric.add_metric(["answered"], state.served)
-    for refusal, count in state.refused.items():
-        metric.add_metric([refusal], count)
+    for refusal in Refusal:  # also what has not occurred: to Prometheus a sum of nothing is not 0, and a rule is silent
+        metric.add_metric([refusal.value], state.refused.get(refusal.value, 0))
     return metric
 
 

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from cloud_worker.metrics import WorkerCollector
-from pipeline.wire.messages import BatchFigures, QueueFigures, ReuseFigures, WorkerState
+from pipeline.wire.messages import BatchFigures, QueueFigures, Refusal, ReuseFigures, WorkerState
 
 STATE = WorkerState(
     worker="w",
@@ -28,6 +28,7 @@ def text_of(state: WorkerState | None) -> str:
 
 def test_what_is_announced_is_told() -> None:
     told = {line for line in text_of(STATE).splitlines() if not line.startswith("#")}
+    told -= {f'foveate_worker_requests_total{{outcome="{each.value}"}} 0.0' for each in Refusal}
     assert told == {
         'foveate_worker_requests_total{outcome="answered"} 40.0',
         'foveate_worker_requests_total{outcome="infeasible"} 2.0',
@@ -50,6 +51,12 @@ def test_what_is_announced_is_told() -> None:
         "foveate_worker_cache_hit_ratio 0.25",
         "foveate_worker_answer_mean_seconds 0.06",
     }
+
+
+def test_what_has_not_been_refused_yet_is_told_as_none_so_that_rules_over_it_have_a_value() -> None:
+    told = text_of(WorkerState(worker="w", online=True))
+    for refusal in Refusal:
+        assert f'foveate_worker_requests_total{{outcome="{refusal.value}"}} 0.0' in told
 
 
 def test_what_is_not_known_yet_is_left_out() -> None:
