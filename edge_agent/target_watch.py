@@ -30,12 +30,26 @@ class TargetWatch:
     def look(self, workers: Sequence[KnownWorker], now_s: float) -> None:
         """Take in which workers are online, and judge by what is under way."""
         self.workers = workers
-        self.health = self.health.present("" if workers else "no_worker", now_s)
-        path = self.link.path
-        forecast = path.forecast(path.usual_bytes, now_s)
-        length = sum(not flight.missed for flight in self.link.flights.values())
-        expected_ms = None if forecast is None else forecast.mean_ms
-        self.health = self.health.measured(InFlight(length, self._sent.rate(now_s), expected_ms), now_s)
+        self.health = self.health.present("" if workers else "no_worker", now_s).measured(self._load(now_s), now_s)
+
+    def _load(self, now_s: float) -> InFlight:
+        """What is under way, each expected to take as long as the slowest kind of them."""
+        flying = [flight for flight in self.link.flights.values() if not flight.missed]
+        by_kind_ms = [self._expected_ms(kind, now_s) for kind in {flight.question.kind for flight in flying}]
+        known_ms = [each_ms for each_ms in by_kind_ms if each_ms is not None]
+        if not known_ms or len(known_ms) < len(by_kind_ms):
+            return InFlight(len(flying), self._sent.rate(now_s), None)
+        expected_ms = max(known_ms)
+        young = sum((now_s - flight.sent_at_s) * 1000 < expected_ms for flight in flying)
+        return InFlight(len(flying), self._sent.rate(now_s), expected_ms, young)
+
+    def _expected_ms(self, kind: str, now_s: float) -> float | None:
+        """What a usual question of a kind takes; None where nothing fresh is known of the way or of a run's time."""
+        path, announced = self.link.path, self._announced([known.state for known in self.workers])
+        if announced.run_ms is None and not path.knows_worker(kind, now_s):
+            return None  # echoes alone say what the way takes, and nothing of the work
+        expected = latency(path, announced, path.usual_bytes, now_s, kind=kind)
+        return None if expected is None else expected.mean_ms
 
     def sent(self, now_s: float) -> None:
         """A request went out."""

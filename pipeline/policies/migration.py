@@ -45,23 +45,25 @@ class MigrationSettings:
 @dataclass(frozen=True, slots=True)
 class InFlight:
     """What is under way to a target: how many requests, how many are sent per second, and what each is expected to
-    take (None: unknown).
+    take (None: unknown). ``young`` of them were sent within that time.
     """
 
     length: int
     sent_per_s: float
     expected_ms: float | None
+    young: int = 0
 
 
 def piles_up(load: InFlight, settings: MigrationSettings) -> bool:
     """Whether more is under way than a target has that answers as expected.
 
     By Little's law its mean is rate times time (Little, Operations Research 1961). With arrivals at random it varies
-    like a Poisson number, whatever the distribution of the times (M/G/infinity), so by the root of its mean.
+    like a Poisson number, whatever the distribution of the times (M/G/infinity), so by the root of its mean. Where
+    requests have just come here the rate says nothing of them: then no fewer are expected than are young.
     """
     if load.expected_ms is None or load.length < settings.least_in_flight:
         return False
-    mean = load.sent_per_s * load.expected_ms / 1000
+    mean = max(load.sent_per_s * load.expected_ms / 1000, load.young)
     return load.length > mean + settings.deviations * math.sqrt(mean)
 
 

@@ -93,6 +93,8 @@ def test_more_under_way_than_littles_law_gives_is_an_overload() -> None:
     assert piles_up(InFlight(9, 50.0, 60.0), SETTINGS)
     assert not piles_up(InFlight(3, 0.0, 60.0), SETTINGS)  # too few to judge by
     assert not piles_up(InFlight(99, 5.0, None), SETTINGS)  # nothing is expected
+    assert not piles_up(InFlight(9, 1.0, 60.0, young=9), SETTINGS)  # they have just begun to come
+    assert piles_up(InFlight(9, 1.0, 60.0, young=2), SETTINGS)
 
 
 def test_a_target_in_balance_is_hardly_ever_taken_for_overloaded_and_one_that_fills_always_is() -> None:
