@@ -38,7 +38,7 @@ def with_answer(pending: Pending, answer: Answer) -> Pending:
             cloud_queue_ms=reply.queue_ms,
             cloud_infer_ms=reply.infer_ms,
         ),
-        cloud_model=f"{reply.model}@{reply.model_version}",
+        cloud_model=answer.model,
         tier=answer.tier,
         better_to_come=answer.more,
     )

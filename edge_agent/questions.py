@@ -54,7 +54,7 @@ class Question:
 class Answer:
     """A worker's answer and what the round trip cost. ``network_ms`` is the round trip less the worker's own time,
     ``tier`` the worker's. ``better``: it is to take the place of a quicker one that may have come before it; ``more``:
-    such a one may follow.
+    such a one may follow. ``lesser``: it is that of the model which stands in on site for the larger one.
     """
 
     question: Question
@@ -64,6 +64,12 @@ class Answer:
     tier: Tier = Tier.CLOUD
     better: bool = False
     more: bool = False
+    lesser: bool = False
+
+    @property
+    def model(self) -> str:
+        """Whose it is, with the version."""
+        return f"{self.reply.model}@{self.reply.model_version}"
 
 
 class AnswerListener(Protocol):

@@ -148,13 +148,12 @@ class AnswerReuse:
         if question is None:
             return
         self.counts.answer((now_s - question.asked_at_s) * 1000)
-        model = f"{answer.reply.model}@{answer.reply.model_version}"
         for place, look in zip(question.places, question.looks, strict=True):
             said = said_of(place, seen)
+            if said is not None:  # what was known is audited also where this cannot be said again
+                self._known.answered(look, answer.model, said, question.scene_s)
             if said is None or (said.label and not place.tracked):
                 self._known.forget(place.key)
-            else:
-                self._known.answered(look, model, said, question.scene_s)
 
 
 def new_reuse(settings: NearDuplicateSettings, counts: ReuseCounts, *, stills: bool) -> AnswerReuse | None:

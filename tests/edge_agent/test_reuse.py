@@ -284,3 +284,17 @@ def test_the_mean_latency_is_that_of_hits_and_misses_by_their_share(took: list[t
     twice = ReuseCounts.together([counts, counts])
     assert twice.hit_ratio == pytest.approx(h)
     assert twice.mean_ms == pytest.approx(counts.mean_ms)
+
+
+def test_an_object_in_a_place_that_was_empty_contradicts_what_would_have_been_said_of_it() -> None:
+    tracker, counts, image = Tracker(TrackerSettings()), ReuseCounts(), scene()
+    reuse = AnswerReuse(NearDuplicateSettings(enabled=True, bypass_share=1.0), counts)
+    for seq, there in ((1, found()), (2, found(HERE))):
+        places = reuse.places(seen(tracker, seq), [candidate(HERE, 0.0, Why.MOTION)])
+        shown = looks(image, places)
+        assert reuse.decide(key(seq), shown, SERVED, seq / 5) is None
+        reuse.asked(key(seq), places, shown, seq / 5, seq / 5)
+        verdicts = [Verdict.CONFIRMED] * len(there)
+        reuse.answered(answer(seq), observed(there, *verdicts, looked_at=(HERE,)), now_s=seq / 5 + 0.1)
+    reuse.decide(key(3), (), SERVED, 0.6)
+    assert counts.disagreement == 1.0
