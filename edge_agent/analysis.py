@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from edge_agent.asking import question
+from edge_agent.asking import device_shortfall, question
 from edge_agent.candidates import Survey, as_candidates, survey
 from edge_agent.context import Context, Work
 from edge_agent.frame_work import draw, look
@@ -184,9 +184,8 @@ class Analysis:
         context, settings = self._context, self._context.settings
         now_s = context.tools.clock.now_s()
         remaining_ms = (settle_at_s - now_s) * 1000
-        outlook = context.tools.uplink.outlook(
-            context.name, context.settings.offload.tail_deviations, self._expected_bytes, remaining_ms
-        )
+        deviations, stands = settings.offload.tail_deviations, device_shortfall(context)
+        outlook = context.tools.uplink.outlook(context.name, deviations, self._expected_bytes, remaining_ms, stands)
         steering = context.steer.at(now_s, outlook, remaining_ms, context.levers)
         places = as_candidates(seen.places, seen.gain, settings.candidates, due_only=True)
         context.steer.offered([place.gain for place in places])
@@ -205,7 +204,7 @@ class Analysis:
             sending=self._sending,
             least_score=seen.places.least_published_score,
             audited=as_candidates(seen.places, seen.gain, settings.candidates, due_only=False) if audit else (),
-            most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=settings.offload.tail_deviations),
+            most_bytes=outlook.path.most_bytes(remaining_ms, now_s, deviations=deviations),
             own_model=not context.slot.current.general,
             mosaic_hindrance=outlook.mosaic_hindrance,
             whole_frames=context.whole_frames,

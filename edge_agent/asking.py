@@ -39,12 +39,17 @@ def question(
 
 
 def _stands(context: Context, key: FrameKey, kind: str) -> float | None:
-    """The part of the best F1 that a frame's answer lacks without the larger model's, as measured on whole frames. They
-    are asked about at any cost, therefore None; and None where the small model has not looked.
+    """The shortfall of the answer that a frame has. Whole frames are asked about at any cost, therefore None; and None
+    where the small model has not looked.
     """
     pending = context.resolver.get(key)
     if kind == "frame" or (pending is not None and pending.edge_model is None):
         return None
+    return device_shortfall(context)
+
+
+def device_shortfall(context: Context) -> float:
+    """The part of the best F1 that an answer lacks without the larger model's, as measured on whole frames."""
     agreement = context.steer.agreement.f1
     return DEVICE_SHORTFALL if agreement is None else max(LEAST_SHORTFALL, 1.0 - agreement)
 

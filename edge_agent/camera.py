@@ -202,8 +202,8 @@ class Camera:
     def answered(self, answer: Answer) -> None:
         """Take in an answer, in time or late: correct the tracks, and settle the frame if it still waits."""
         context, key = self._context, answer.question.key
-        if answer.question.kind == "frame" and context.sights.waits_for(key):
-            context.sights.heard(key, self._seen(answer))
+        if answer.question.kind == "frame" and not answer.more and context.sights.waits_for(key):
+            context.sights.heard(key, None if answer.lesser else self._seen(answer))
         if answer.question.trial:
             self._tried(answer)
             return
@@ -232,10 +232,9 @@ class Camera:
             self._correct(replace(answer, question=replace(question, key=about)), published.pending)
 
     def _teach(self, key: FrameKey, answer: Answer) -> None:
-        """Keep the answer to a whole frame for the frame's lesson."""
-        if self.taking is not None and answer.question.kind == "frame":
-            reply = answer.reply
-            self.taking.answered(key, Taught(all_seen(answer), f"{reply.model}@{reply.model_version}"))
+        """Keep the larger model's answer to a whole frame for the frame's lesson."""
+        if self.taking is not None and answer.question.kind == "frame" and not answer.lesser:
+            self.taking.answered(key, Taught(all_seen(answer), answer.model))
 
     def _late(self, answer: Answer) -> None:
         """Correct the tracks, unless the answer is too old, and have the result revised where that is wanted."""
@@ -262,8 +261,9 @@ class Camera:
         size = Size(question.frame_width, question.frame_height)
         looked_at, cloud = regions_xyxy(Layout(size, question.crops)), self._seen(answer)
         before, whole = analysed_answer(entry, size, context.settings.tracker), question.kind == "frame"
-        if whole and pending.edge_model is not None:
-            context.steer.compared(before, self._sure(cloud))
+        if whole and pending.edge_model is not None and not answer.lesser:
+            if not len(entry.seen.looked_at):  # else what the small model alone has seen is known no more
+                context.steer.compared(before, self._sure(cloud))
             context.try_arm(context.arms.seen_whole(question.key, self._sure(cloud)))
         seen = fuse(entry.seen.detections, cloud, looked_at, context.tools.sure_score)
         if context.reuse is not None and not answer.more:

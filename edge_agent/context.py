@@ -138,12 +138,11 @@ class Context:
 
     @property
     def whole_frames(self) -> bool:
-        """Whether its whole frames may go to a tier; where not to every one, to one of which a worker is there."""
+        """Whether its whole frames may go to a tier; where not to every one, to one that can be asked."""
         privacy = self.settings.privacy
         if not privacy.masks:
             return privacy.whole_frames
-        may, now_s = privacy.beyond_device - privacy.masked_only, self.tools.clock.now_s()
-        return any(known.state.tier in may and not known.fault(now_s) for known in self.tools.uplink.workers.all())
+        return self.tools.uplink.served(privacy.beyond_device - privacy.masked_only)
 
     @property
     def remark(self) -> str:

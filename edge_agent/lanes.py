@@ -77,12 +77,11 @@ class AskerSettings:
 
 @dataclass(slots=True)
 class Asker:
-    """A camera as the uplink knows it. ``stands`` is what its last mosaic lacked without an answer."""
+    """A camera as the uplink knows it."""
 
     listener: AnswerListener
     settings: AskerSettings
     rate: Rate = field(default_factory=lambda: Rate(10.0))
-    stands: float | None = None
 
 
 @dataclass(slots=True)

@@ -41,6 +41,10 @@ class Office(Protocol):
         """The circuit has opened or closed."""
         ...
 
+    def is_owed(self, target: str, question: Question) -> bool:
+        """Whether an answer from there is still of use: nobody else has given one meanwhile."""
+        ...
+
     def bytes_wait_s(self, target: str, camera: str, size_bytes: int) -> float:
         """How long the budget keeps a camera from sending so much there."""
         ...

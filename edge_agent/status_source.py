@@ -83,12 +83,14 @@ class AgentStatusSource:
         )
 
     def _paths(self, now_s: float) -> list[PathStatus]:
-        path = path_status(self._agent.uplink.main.target.name, self._agent.uplink.main.path, now_s)
-        return [] if path is None else [path]
+        ways = (path_status(link.target.name, link.path, now_s) for link in self._agent.uplink.links())
+        return [way for way in ways if way is not None]
 
     def _flows(self, now_s: float) -> Iterator[tuple[str, QueueFlow | None]]:
         yield from ((camera.work.name, camera.work.flow()) for camera in self._agent.cameras)
-        yield "uplink", self._agent.uplink.main.waiting.flow(now_s)
+        links = self._agent.uplink.links()
+        for link in links:
+            yield "uplink" if len(links) == 1 else f"uplink {link.target.name}", link.waiting.flow(now_s)
 
     def _models(self) -> dict[str, str]:
         usual, light = self._agent.detector, self._agent.light
@@ -144,9 +146,11 @@ class AgentStatusSource:
         """Whom a camera asks; where only one target can be, no plan is held to."""
         uplink, settings = self._agent.uplink, camera.settings
         plan, privacy = uplink.plan(camera.name), settings.privacy
-        if plan or settings.mode == "edge_only":
-            return plan
+        if settings.mode == "edge_only":
+            return ()
         there = [one for one in uplink.target_figures() if one.workers]
+        if plan:  # it is held to also while nobody can be asked
+            return plan if {one.target for one in there} >= set(plan) else ()
         may = [one.target for one in there if privacy.hindrance(one.tier, masked=privacy.masks) is None]
         return may if len(may) == 1 else ()
 

@@ -69,6 +69,11 @@ class TargetLink:
         self.circuit.refresh_every_s, self._several = every_s, True
         self.path = self.path.held_for(2 * every_s)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way to it, and nothing waits."""
+        return not self.flights and not self.waiting
+
     async def ask(self, question: Question) -> None:
         """Send a question, or let it wait for its turn. The office hears of the outcome."""
         lane = self.lanes[question.key.camera]
@@ -115,6 +120,8 @@ class TargetLink:
             late = self.circuit.closed
             self._give_up(question, "too_late_to_send" if late else "circuit_open", shed=late)
             return
+        if not self._office.is_owed(self.target.name, question):
+            return  # it waited, and was answered by another target meanwhile
         correlation = self._session + next(self._numbers).to_bytes(8, "big")
         score = self._settings.asked_score
         message = request_message(question, self._agent, self.target, score, correlation, budget_ms)
@@ -179,7 +186,8 @@ class TargetLink:
         lane.hold = lane.hold.answered()
         self.counters["answered"] += 1
         network_ms = max(0.0, round_trip_ms - reply.total_ms)
-        answer = Answer(flight.question, reply, round_trip_ms, network_ms, self.target.tier)
+        lesser = self.target.model != self._settings.model
+        answer = Answer(flight.question, reply, round_trip_ms, network_ms, self.target.tier, lesser=lesser)
         self._office.answered(self.target.name, flight, answer)
 
     def _echoed(self, message: Message) -> bool:
@@ -196,7 +204,7 @@ class TargetLink:
     def _refused(self, flight: Flight, refusal: Refusal, now_s: float) -> None:
         down = refusal in NO_ROUTE
         (self.circuit.refused if down else self.circuit.answered)()
-        self.counters["refused"] += 1
+        self.counters["refused"] += refusal is not Refusal.CANCELLED  # that was this agent's own wish
         self._office.refused(self.target.name, refusal)
         lane = self.lanes[flight.question.key.camera]
         if refusal in BUSY and not flight.missed:

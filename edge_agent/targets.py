@@ -18,7 +18,7 @@ from pipeline.wire import topics
 from pipeline.wire.messages import WorkerState
 
 MOST_TARGETS = 32
-"""Locations come from announcements, and each target costs a probe a second."""
+"""Locations come from announcements, and each target costs a probe a second. One whose workers are gone gives way."""
 
 
 class Targets:
@@ -75,11 +75,20 @@ class Targets:
         serves = any(model.name == self._settings.model_of(tier) for model in state.models)
         room = True
         if state.online and serves and tier in self._settings.tiers and name not in self._known:
-            room = len(self._known) < MOST_TARGETS
+            room = len(self._known) < MOST_TARGETS or self._forget_one(now_s)
             if room:
                 self._know(Target(name, tier, state.location, self._settings.model_of(tier)))
         self.look(now_s)
         return room
+
+    def _forget_one(self, now_s: float) -> bool:
+        """Make room for another target in the place of one whose workers are gone. False where none is."""
+        self.look(now_s)
+        gone = (name for name, watch in self._known.items() if not watch.workers and watch.link.idle)
+        name = next(gone, None)
+        if name is not None:
+            del self._known[name]
+        return name is not None
 
     def _know(self, target: Target) -> None:
         first = target == self._first.link.target

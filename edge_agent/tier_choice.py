@@ -107,7 +107,8 @@ class TierChoice:
         allowed = self._allowed(wish, asker)
         if len(allowed) < 2:
             return tuple(watch.link.target.name for watch in allowed), "" if allowed else self._private(wish, asker)
-        flow = wish.camera, wish.kind
+        # What is on trial may go elsewhere, and is no change of the camera's mind.
+        flow = wish.camera, f"{wish.kind} on trial" if wish.trial else wish.kind
         before = self._held.get(flow, Held())
         offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s)
         choice = self._selector.select(self._ask(wish, asker), offers, before, now_s)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from edge_agent.lanes import Asker, AskerSettings, Flight
@@ -24,6 +24,7 @@ from edge_agent.targets import Targets
 from edge_agent.tier_choice import NOBODYS_FAULT, TierChoice, Wish
 from pipeline.policies.fallback import Bound, wait
 from pipeline.policies.open_requests import Left, RequestCounts, Word
+from pipeline.policies.tier_cost import Tier
 from pipeline.policies.tiers import Plan
 from pipeline.policies.tokens import SharedBudget
 from pipeline.timing import Clock
@@ -74,10 +75,14 @@ class Uplink:
         """The link to the target that was asked last, or that will be asked first."""
         return self._targets.main.link
 
-    def served(self) -> bool:
-        """Whether something can be sent to some target."""
-        now_s = self._clock.now_s()
-        return any(not self._targets.hindrance(watch, now_s) for watch in self._targets.all())
+    def links(self) -> list[TargetLink]:
+        """The links to the known targets."""
+        return [watch.link for watch in self._targets.all()]
+
+    def served(self, tiers: Set[Tier] = frozenset(Tier)) -> bool:
+        """Whether something can be sent to some target of these tiers."""
+        now_s, watches = self._clock.now_s(), (w for w in self._targets.all() if w.link.target.tier in tiers)
+        return any(not self._targets.hindrance(watch, now_s) for watch in watches)
 
     def bytes_per_s(self, camera: str) -> float:
         """What the camera has sent up lately."""
@@ -104,10 +109,11 @@ class Uplink:
         deviations: float,
         expected_bytes: Mapping[str, float] | None = None,
         remaining_ms: float | None = None,
+        stands: float | None = None,
     ) -> Outlook:
         """What a camera may expect now, of the target that would be asked with ``remaining_ms`` left (None: all); a
         predicted round trip is the mean plus ``deviations`` deviations, for a request of the ``expected_bytes`` of its
-        kind, or of the usual ones.
+        kind, or of the usual ones. Crops must be worth it where an answer ``stands``, as in ``Question``.
         """
         now_s, asker, sizes = self._clock.now_s(), self._askers[camera], expected_bytes or {}
         patient = asker.settings.patient
@@ -116,7 +122,7 @@ class Uplink:
             self._budget = paced(self._budget, billed.link.path, self._settings, self._weights, now_s)
         size_bytes = sizes.get("mosaic", self.main.path.usual_bytes)
         left_ms = asker.settings.deadline_ms if remaining_ms is None else remaining_ms
-        wish = Wish(camera, "mosaic", size_bytes, left_ms, self._tokens_bytes(camera), asker.stands)
+        wish = Wish(camera, "mosaic", size_bytes, left_ms, self._tokens_bytes(camera), stands)
         likely = self._choice.likely(wish, asker.settings, now_s)
         link, cost, reason = likely.watch.link, likely.watch.transfer_cost, likely.reason
         if not reason and not patient:
@@ -145,8 +151,6 @@ class Uplink:
         """Ask a question, or let it wait for its turn. The listener hears of the outcome."""
         now_s, camera = self._clock.now_s(), question.key.camera
         asker = self._askers[camera]
-        if question.kind == "mosaic" and not question.trial:
-            asker.stands = question.stands
         self._book.expire(now_s)
         if not self._book.open(question):
             self._tell_none(question, "busy", shed=True)
@@ -167,6 +171,9 @@ class Uplink:
     def _tell_none(self, question: Question, reason: str, *, shed: bool) -> None:
         self.counters[reason] += 1
         self._askers[question.key.camera].listener.not_answered(question.key, reason, shed=shed)
+
+    def is_owed(self, target: str, question: Question) -> bool:
+        return self._book.is_owed(question.key, target)
 
     def bytes_wait_s(self, target: str, camera: str, size_bytes: int) -> float:
         self._budget = self._budget.at(self._clock.now_s())
@@ -223,10 +230,10 @@ class Uplink:
             self._leave(link, "circuit_open")
 
     def _leave(self, link: TargetLink, reason: str) -> None:
-        """Let others be asked what a target owes."""
-        for flight in link.flights.values():
-            if not flight.missed:
-                self._elsewhere(link.target.name, flight.question, reason)
+        """Let others be asked what a target owes, and what waits to be sent there."""
+        flying = [flight.question for flight in link.flights.values() if not flight.missed]
+        for question in [*flying, *link.waiting.questions()]:
+            self._elsewhere(link.target.name, question, reason)
 
     def _elsewhere(self, target: str, question: Question, reason: str) -> None:
         """Let another target owe what this one does, where one can be in time; it is asked in the next step."""
@@ -256,16 +263,17 @@ class Uplink:
             return
         if not self._targets.heard(state):
             self.counters["too_many_targets"] += 1
+        its = topics.targets(state.tier, state.location)
         for watch in self._targets.all():
-            watch.link.circuit.look_again()
+            if watch.link.target.name in its:
+                watch.link.circuit.look_again()
             if not watch.workers:
                 self._leave(watch.link, "gone")
         self.kick.set()
 
     def _on_reply(self, message: Message) -> None:
         """Take in a reply; one to no question of ours is counted, and so is a stored one, which is of the past."""
-        links = (watch.link for watch in self._targets.all())
-        if message.retain or not any(link.take(message) for link in links):
+        if message.retain or not any(link.take(message) for link in self.links()):
             self.counters["unexpected_reply"] += 1
 
     async def run(self) -> None:
@@ -279,7 +287,8 @@ class Uplink:
                 self._book.expire(now_s)
                 moved, self._moved = self._moved, []
                 for target, question in moved:
-                    moving.create_task(self._targets[target].link.ask(question))
+                    if self.is_owed(target, question):  # else its answer has come after all
+                        moving.create_task(self._targets[target].link.ask(question))
                 await self._until_next(now_s)
 
     async def _until_next(self, now_s: float) -> None:

@@ -58,6 +58,10 @@ class WaitingRoom:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def questions(self) -> list[Question]:
+        """What waits, of each camera one."""
+        return [question for _, question in self._waiting.values()]
+
     def flow(self, now_s: float) -> QueueFlow:
         """What has gone through lately, for Little's law."""
         return self._meter.flow(now_s)

@@ -120,8 +120,14 @@ class Sights:
         """Whether an audit needs the larger model's answer to this frame."""
         return key in self.rollout.audits
 
-    def heard(self, key: FrameKey, teacher: Detections) -> None:
-        """The larger model's answer to a whole frame, with what it is unsure of."""
+    def heard(self, key: FrameKey, teacher: Detections | None) -> None:
+        """The larger model's answer to a whole frame, with what it is unsure of. None: a lesser one has answered in its
+        place, so that another frame is asked about soon.
+        """
+        if teacher is None:
+            self.gave_up(key)
+            self._audited_at_s = float("-inf")
+            return
         audit = self.rollout.audits.heard(key, teacher)
         if audit is not None:
             self.rollout.heard(audit)

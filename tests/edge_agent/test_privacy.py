@@ -194,3 +194,10 @@ def test_whole_frames_go_on_site_and_masked_crops_further() -> None:
     assert (Tier.EDGE, "frame") in kinds
     assert (Tier.CLOUD, "mosaic") in kinds
     assert (Tier.CLOUD, "frame") not in kinds
+
+
+def test_a_worker_on_site_that_cannot_be_asked_is_no_reason_to_draw_whole_frames_for_it() -> None:
+    other = lambda hub: Cloud(hub, [Deed(0.03)], name="e", tier="edge", model="another")  # noqa: E731 - used once
+    made = watched(eager(privacy=MASKED, masks=MASK), count=30, others=[other])
+    assert {request.kind for _, request, _ in sent(made)} == {"mosaic"}
+    assert "not_masked" not in {result.reason for result in made.results()}

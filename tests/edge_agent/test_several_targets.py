@@ -10,13 +10,20 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from edge_agent.questions import Question
 from edge_agent.settings import UplinkSettings
+from edge_agent.target_figures import TargetFigures
+from pipeline.frames import FrameKey
 from pipeline.policies.tier_cost import PRESETS, Tier, Weights
 from pipeline.policies.tier_offers import Privacy
 from pipeline.timing import run_virtual
+from pipeline.transport.base import Message
 from pipeline.transport.memory import MemoryHub
-from pipeline.wire.messages import Refusal
-from tests.support.agents import MODEL, Cloud, Deed, Pictures, Stage, camera, stage
+from pipeline.wire import topics
+from pipeline.wire.codec import decode_echo
+from pipeline.wire.messages import Refusal, Request, WireCrop
+from tests.support.agents import HEIGHT, MODEL, WIDTH, Cloud, Deed, Pictures, Stage, camera, stage
+from tests.support.detectors import grey_picture, jpeg_of
 
 DEADLINE_S = 0.2
 QUICK, SLOW = Deed(0.02), Deed(0.07)
@@ -35,7 +42,8 @@ def played(
     """Run an agent with a cloud worker and others, and see that its account balances; ``happens`` goes on beside it."""
 
     async def main() -> Stage:
-        async with stage([Pictures(frames)], others=others, **({"deeds": (SLOW,)} | changes)) as made:
+        sources = [Pictures(frames) for _ in changes.get("cameras", [None])]
+        async with stage(sources, others=others, **({"deeds": (SLOW,)} | changes)) as made:
             beside = asyncio.ensure_future(happens(made)) if happens else None
             made.ends = await made.agent.run(1.0)
             await asyncio.sleep(3.0)  # for what is late
@@ -61,13 +69,18 @@ def check_account(made: Stage) -> None:
     assert sorted(first) == sorted(set(first))
 
 
+def of_targets(made: Stage, figure: Callable[[TargetFigures], int]) -> dict[str, int]:
+    """A figure of each target that the agent knows."""
+
+    async def figures() -> dict[str, int]:
+        return {each.target: figure(each) for each in made.agent.uplink.target_figures()}
+
+    return run_virtual(figures())
+
+
 def target_names(made: Stage) -> set[str]:
     """The targets that the agent knows."""
-
-    async def names() -> set[str]:
-        return {each.target for each in made.agent.uplink.target_figures()}
-
-    return run_virtual(names())
+    return set(of_targets(made, lambda each: each.asked))
 
 
 async def until(made: Stage, scene_s: float) -> None:
@@ -335,3 +348,95 @@ def test_one_lost_answer_is_no_reason_to_ask_nobody_where_nobody_else_could_answ
     made = played(lossy, uplink=NEAREST, cameras=[camera(privacy=Privacy(tiers))], happens=happens)
     lost = [seq for seq, good in second_looked(made).items() if not good and seq > 5]
     assert len(lost) == 1
+
+
+EIGHT = [camera(f"c{number}") for number in range(8)]
+
+
+def test_cameras_that_all_come_to_a_worker_at_once_are_no_overload_of_it() -> None:
+    async def happens(made: Stage) -> None:
+        await until(made, 6.0)
+        await made.others[0].tell(online=False)
+        await until(made, 20.0)
+        await made.others[0].tell(online=True)
+
+    made = played(on_site(Deed(0.08)), frames=280, cameras=EIGHT, uplink=NEAREST, happens=happens)
+    assert made.cloud is not None
+    start_s = made.sources[0].first_s
+    far_s = [at_s - start_s for at_s in made.cloud.asked_at_s]
+    early, late = [at_s for at_s in far_s if 1.0 < at_s < 6.0], [at_s for at_s in far_s if at_s > 22.5]
+    assert (len(early), len(late)) == (0, 0), "of 400 and 440 questions"
+    assert len(far_s) > 800
+
+
+def test_what_waits_for_its_turn_moves_too_when_the_worker_on_site_says_goodbye() -> None:
+    async def happens(made: Stage) -> None:
+        await until(made, 3.115)  # with a request under way for 5 ms more, and one behind it
+        made.others[0].dead = True
+        await made.others[0].tell(online=False)
+
+    uplink = replace(NEAREST, in_flight=1)
+    made = played(on_site(Deed(0.11)), uplink=uplink, happens=happens, deeds=(Deed(0.01),))
+    assert made.agent.uplink.counters["moved_gone"] == 2
+    assert second_looked(made)[31]
+
+
+class Leaving(Cloud):
+    """Says goodbye, and what it has in hand right after that."""
+
+    async def _reply(self, message: Message, request: Request, deed: Deed) -> None:
+        if len(self.requests) == 20:
+            await self.tell(online=False)
+        await super()._reply(message, request, deed)
+
+
+def test_what_a_worker_answers_on_leaving_is_asked_of_nobody_else() -> None:
+    made = played(lambda hub: Leaving(hub, (QUICK,), name="e", tier="edge"), uplink=NEAREST, frames=20)
+    assert asked(made) == (20, 0)
+    assert made.agent.uplink.counters["moved_gone"] == 1
+
+
+def test_a_cancelled_request_is_no_refusal_of_the_target() -> None:
+    slow = Deed(0.15, refused=Refusal.CANCELLED)
+    made = played(on_site(*[QUICK] * 30, *[slow] * 3, QUICK), uplink=NEAREST, deeds=(Deed(0.03),))
+    assert made.agent.uplink.counters["refused_cancelled"] >= 1
+    assert set(of_targets(made, lambda each: each.refused).values()) == {0}
+
+
+def test_a_dead_worker_is_not_probed_more_often_because_others_announce_themselves() -> None:
+    async def happens(made: Stage) -> None:
+        assert made.cloud is not None
+        await until(made, 2.0)
+        made.others[0].dead = True
+        for _ in range(200):
+            await asyncio.sleep(0.02)
+            await made.cloud.tell(online=True)
+
+    private = camera(privacy=Privacy(frozenset({Tier.DEVICE, Tier.EDGE})))
+    made = played(on_site(QUICK), frames=60, cameras=[private], happens=happens)
+    sent = [m for m in made.heard if m.topic == topics.request("edge", MODEL) and decode_echo(m.payload) is not None]
+    assert "circuit_open" in {result.reason for result in made.results()}
+    assert len(sent) < 15
+
+
+def test_a_question_on_trial_that_goes_to_the_larger_model_does_not_change_whom_a_camera_asks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def happens(made: Stage) -> None:
+        crop, jpeg = WireCrop((0, 0, 64, 64), (10, 10, 64, 64)), jpeg_of(grey_picture(80))
+        for number in range(5):
+            await until(made, 2.05 + number)
+            settle_at_s = asyncio.get_running_loop().time() + DEADLINE_S
+            key = FrameKey("gate", 0, number)
+            await made.agent.uplink.ask(
+                Question(key, "mosaic", WIDTH, HEIGHT, (crop,), jpeg, settle_at_s, 1.0, trial=True)
+            )
+
+    uplink, lesser = replace(NEAREST, edge_model="lesser"), on_site(QUICK, model="lesser")
+    third = lambda hub: Cloud(hub, (SLOW,), name="w2", location="there")  # noqa: E731 - there is a choice for trials too
+    with caplog.at_level("INFO", "edge_agent.tier_choice"):
+        made = played(lesser, third, frames=80, uplink=uplink, happens=happens)
+    assert made.cloud is not None
+    assert len(made.cloud.requests) + len(made.others[1].requests) == 5
+    changes = [text for text in caplog.messages if "about a mosaic go" in text]
+    assert changes == ["camera gate: questions about a mosaic go to edge instead of nobody (only)"]

@@ -1,5 +1,6 @@
 """The agent as the status page sees it."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from pipeline.policies.restraint import Action
 from pipeline.policies.tier_cost import Tier
 from pipeline.policies.tier_offers import Privacy
 from pipeline.timing import LoopClock, run_virtual
-from tests.support.agents import UNSURE_PERSON, Deed, Pictures, SmallModel, camera, stage
+from tests.support.agents import UNSURE_PERSON, Cloud, Deed, Pictures, SmallModel, camera, stage
 
 
 def status_after(modes: list[Mode], deed: Deed) -> AgentStatus:
@@ -70,6 +71,29 @@ def test_every_queue_is_told_with_its_length_as_measured_and_by_littles_law() ->
     detect = queues["c0/detect"]
     assert detect.arrivals_per_s > 0
     assert detect.expected_length == pytest.approx(detect.mean_length, abs=1e-6)
+
+
+def test_of_several_targets_each_way_and_each_queue_is_told_and_no_plan_once_nobody_is_there() -> None:
+    async def main() -> tuple[AgentStatus, AgentStatus]:
+        near = lambda hub: Cloud(hub, [Deed(0.02)], name="e", tier="edge")  # noqa: E731 - used once
+        async with stage([Pictures(40)], others=[near]) as made:
+            running = asyncio.create_task(made.agent.run(1.0))
+            source = AgentStatusSource(made.agent, "here:1883", "1", LoopClock())
+            await asyncio.sleep(2.0)
+            asking = source.status()
+            assert made.cloud is not None
+            for worker in (made.cloud, *made.others):
+                await worker.tell(online=False)
+            await asyncio.sleep(1.0)
+            alone = source.status()
+            await running
+        return asking, alone
+
+    asking, alone = run_virtual(main())
+    assert {path.tier for path in asking.paths} == {"cloud", "edge"}
+    assert {queue.name for queue in asking.queues} == {"gate/detect", "uplink cloud", "uplink edge"}
+    plans = [tiers.plan for status in (asking, alone) if (tiers := status.cameras[0].tiers) is not None]
+    assert plans == [["edge"], []]
 
 
 def test_a_camera_without_a_picture_has_none_to_show() -> None:
