@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 T = TypeVar("T")
 ENDS_WITHIN_S = 0.05
-"""A thread that waits for a call is over so soon after it was told that none will come."""
+"""A thread that was told that no call will come is over so soon, if it is in none."""
 
 
 class BlockingRunner(Protocol):
@@ -59,21 +59,28 @@ class _Calling(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._calls = calls
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way or waits."""
+        return self._calls.unfinished_tasks > 0
+
     def run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+            self._calls.task_done()
+        self._calls.task_done()
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with an exit code, once every runner is closed.
+    """End the process with an exit code.
 
     Where a call is still under way (a model that is being loaded, or that hangs) the interpreter's own end is left out:
     native code that comes back to a daemon thread meanwhile aborts the process, whatever it was to end with.
     """
-    threads = [each for each in threading.enumerate() if isinstance(each, _Calling)]
-    for thread in threads:
+    busy = [each for each in threading.enumerate() if isinstance(each, _Calling) and each.busy]
+    for thread in busy:
         thread.join(ENDS_WITHIN_S)
-    if any(thread.is_alive() for thread in threads):
+    if any(thread.busy for thread in busy):
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError):  # whoever reads is gone
