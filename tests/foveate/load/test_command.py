@@ -71,7 +71,7 @@ def test_without_a_rate_it_finds_what_the_workers_carry(orders: list[command.Ord
     found = {}
     for workers in (1, 2):
         file = tmp_path / f"{workers}.json"
-        options = ["--workers", str(workers), "--sizes", "64x64", "--deadlines-ms", "1000", "--seconds", "15"]
+        options = ["--workers", str(workers), "--sizes", "64x64", "--deadlines-ms", "1000", "--seconds", "6"]
         done = invoke(*options, "--json", str(file))
         assert done.exit_code == 0
         assert "the highest rate with at most 1.0% misses is" in done.stdout
