@@ -66,6 +66,7 @@ class Answers:
         self._clock = clock
         self._deliver = deliver
         self._questions: dict[Job, Question | None] = {}
+        self._keys: set[Hashable] = set()
         self._orphans: deque[Job] = deque()
         self._settled = asyncio.Event()
         self._busy = False
@@ -84,6 +85,10 @@ class Answers:
             mean_ms=_ms(gain.mean_s),
             held_bytes=self._cache.held_bytes,
         )
+
+    def holds(self, key: Hashable) -> bool:
+        """Whether a job with this key has been taken on and has no outcome yet."""
+        return key in self._keys
 
     def admit(self, job: Job) -> None:
         """Take a job on, or refuse it. Others may give way to it, and have their outcomes then."""
@@ -107,13 +112,14 @@ class Answers:
         if refused is None:
             self._flights.enter(key, job, job.deadline_s, role)
             self._questions[job] = question
+            self._keys.add(job.key)
         else:
             self._deliver(job, refused, self.waited(job))
         self._hand_over()
 
     def settle(self, job: Job, outcome: Outcome, spent: Durations) -> None:
         """A job that was queued has its outcome; those that asked the same share it or go on without it."""
-        question = self._questions.pop(job)
+        question = self._left(job)
         settled = self._flights.ended(self._key(job, question), _end(outcome))
         self._deliver(job, outcome, spent)
         self._settled.set()
@@ -125,7 +131,7 @@ class Answers:
             self._joined += len(settled.with_it)
             shared = replace(outcome, source="joined")
         for follower in settled.with_it:
-            del self._questions[follower]
+            self._left(follower)
             shared_spent = self._shared(follower, spent)
             if isinstance(outcome, Answered):  # it was not in the cache either, and waited for the run
                 self._gain.miss(shared_spent.total_ms / 1e3)
@@ -138,7 +144,7 @@ class Answers:
         """Refuse of what waits whatever is of no use any more. What is in the model goes on."""
         for job in [job for job in self._questions if unwanted(job)]:
             if self._flights.withdraw(self._key(job, self._questions[job]), job):
-                del self._questions[job]
+                self._left(job)
                 self._deliver(job, refused, self.waited(job))
         for job in self._queue.remove_where(unwanted, self._clock.now_s()):
             self.settle(job, refused, self.waited(job))
@@ -153,6 +159,11 @@ class Answers:
         """What a job has spent that did nothing but wait."""
         waited_ms = (self._clock.now_s() - job.arrived_s) * 1e3
         return Durations(queue_ms=waited_ms, total_ms=waited_ms)
+
+    def _left(self, job: Job) -> Question | None:
+        """Forget a job that has its outcome; what it asked."""
+        self._keys.discard(job.key)
+        return self._questions.pop(job)
 
     def _question(self, job: Job) -> Question | None:
         """What a job asks; None where nobody would compare it with anything."""
@@ -190,7 +201,7 @@ class Answers:
         gone = [followers[place] for place in makes_room(held, Held(newcomer.request.agent, 0), bounds) or ()]
         for key, job in gone:
             self._flights.withdraw(key, job)
-            del self._questions[job]
+            self._left(job)
             self._deliver(job, GAVE_WAY, self.waited(job))
         return bool(gone)
 

@@ -235,7 +235,7 @@ class WorkerService:
             key = None if arrival.refusal is Refusal.BAD_PAYLOAD or arrival.request is None else arrival.request.key
         else:
             key = arrival.key
-        if key is not None and not self._seen.first(key, now_s):
+        if key is not None and (self._answers.holds(key) or not self._seen.first(key, now_s)):
             self._ignored[Ignored.DUPLICATE.value] += 1
         elif isinstance(arrival, Rejected):
             self._send(

@@ -357,6 +357,25 @@ def test_a_worker_with_a_location_takes_what_is_asked_of_it_and_of_its_tier() ->
     run_virtual(scene())
 
 
+def test_a_key_that_comes_again_with_another_picture_is_a_duplicate_for_as_long_as_the_first_waits() -> None:
+    async def scene() -> None:
+        detector = ScriptedDetector(run_s=lambda _batch: 2.0)
+        async with bench([detector], batch="none", duplicate_window_s=1.0) as made:
+            await made.requester.send(make_request(1, budget_ms=60_000.0), grey=80)
+            await made.requester.send(make_request(2, budget_ms=60_000.0), grey=100)
+            await asyncio.sleep(1.5)  # the second waits, and its key is no longer remembered
+            await made.requester.send_bytes(
+                encode_request(make_request(2, budget_ms=60_000.0), jpeg_of(grey_picture(120))), "again"
+            )
+            later = await made.requester.send(make_request(3, budget_ms=60_000.0), grey=144)
+            await asyncio.sleep(10)
+            assert made.requester.replies.keys() == {b"1", b"2", b"3"}
+            assert labels(made, later) == ["grey144"]
+            assert made.services[0].statistics().ignored == {"duplicate": 1}
+
+    run_virtual(scene())
+
+
 def test_a_duplicate_is_run_and_answered_once() -> None:
     """Case D06."""
 
