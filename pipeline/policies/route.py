@@ -83,10 +83,12 @@ class Routing:
         return self.route, self.reason
 
     def _untried(self, view: RouteView) -> tuple[Route, str]:
-        """Where nothing is known of the cloud it is tried only by what the small model cannot answer in time."""
-        if view.edge_ms is not None and view.edge_ms > view.remaining_ms:
-            return Route.CLOUD, "edge_too_slow"
-        return self.route, self.reason
+        """Where nothing is known of the cloud it is tried only by what the small model cannot answer in time. It may
+        never be known: nothing may be sent to a cloud that announces that it would be late.
+        """
+        if view.edge_ms is None:
+            return self.route, self.reason
+        return (Route.CLOUD, "edge_too_slow") if view.edge_ms > view.remaining_ms else (Route.EDGE, "cloud_unknown")
 
 
 _NO_WAY = frozenset({"unreachable", "infeasible"})

@@ -15,8 +15,9 @@ from pipeline.policies.route import Route, RouteSettings
 from pipeline.policies.steering import SteeringSettings
 from pipeline.results import Models, Origin
 from pipeline.timing import run_virtual
+from pipeline.transport.memory import MemoryHub
 from pipeline.wire.messages import Refusal
-from tests.support.agents import UNSURE_PERSON, Deed, Pictures, SmallModel, Stage, camera, labels, stage
+from tests.support.agents import MODEL, UNSURE_PERSON, Cloud, Deed, Pictures, SmallModel, Stage, camera, labels, stage
 
 SLOW_S = 0.4
 
@@ -132,6 +133,31 @@ def test_frames_come_back_when_the_small_model_is_quick_again() -> None:
     assert (routing.route, routing.reason) == (Route.EDGE, "cloud_slower")
     assert 12.0 < routing.since_s < 25.0
     assert all(result.models.edge == "small@1" for result in made.results()[-20:])
+
+
+def test_frames_come_back_from_a_cloud_that_says_it_would_be_late_when_the_small_model_is_quick_again() -> None:
+    def near(hub: MemoryHub) -> Cloud:
+        return Cloud(hub, [Deed()], name="near", tier="edge")
+
+    def far(hub: MemoryHub) -> Cloud:
+        return Cloud(hub, [Deed()], name="far", run_ms_p95={MODEL: 195.0})
+
+    async def main() -> Stage:
+        model, loop = SmallModel(UNSURE_PERSON, run_s=SLOW_S), asyncio.get_running_loop()
+        async with stage([Pictures(300)], model=model, cameras=[camera()], deeds=None, others=[near, far]) as made:
+            running = asyncio.create_task(made.agent.run(1.0))
+            await asyncio.sleep(8.0)
+            assert made.agent.cameras[0].router.routing.route is Route.CLOUD
+            await made.others[0].tell(online=False)
+            loop.call_later(1.0, setattr, model, "run_s", 0.05)
+            made.ends = await running
+            return made
+
+    made = run_virtual(main())
+    assert not made.others[1].requests
+    late = [result for result in made.results()[-100:] if result.reason != "not_due"]
+    assert Origin.CARRIED not in {result.origin for result in late}
+    assert all(labels(result) == ["person"] for result in late)
 
 
 def test_a_small_model_that_breaks_while_the_cloud_looks_is_noticed() -> None:

@@ -88,6 +88,14 @@ def test_an_unknown_cloud_is_tried_by_what_the_small_model_cannot_answer() -> No
     assert after(view(0.0, edge_ms=None, **unknown)).route is Route.EDGE
 
 
+def test_frames_come_back_from_a_cloud_that_stays_unknown_when_the_small_model_is_in_time_again() -> None:
+    unknown: dict[str, float | bool | None] = {"cloud_ms": None, "cloud_tail_ms": None}
+    tried = view(0.0, edge_ms=400.0, **unknown)
+    assert after(tried, view(4.9, edge_ms=100.0, **unknown)).route is Route.CLOUD
+    back = after(tried, view(5.0, edge_ms=100.0, **unknown))
+    assert (back.route, back.reason) == (Route.EDGE, "cloud_unknown")
+
+
 def test_a_small_model_of_which_nothing_is_known_changes_nothing() -> None:
     assert after(view(0.0, edge_ms=None)).route is Route.EDGE
     assert after(view(0.0, edge_ms=400.0), view(9.0, edge_ms=None)).route is Route.CLOUD
