@@ -13,7 +13,7 @@ from cloud_worker.settings import WorkerSettings
 from foveate.broker import DEFAULT_HOST, EmbeddedBroker
 from foveate.children import Meter, Usage, WorkerOrder, WorkerProcess
 from foveate.load.generator import Generator, Target
-from pipeline.errors import FoveateError
+from pipeline.errors import ConfigError, FoveateError, ModelError
 from pipeline.timing import MonotonicClock, cpu_s
 from pipeline.transport.mqtt import MqttTransport
 from pipeline.transport.settings import MqttSettings
@@ -120,8 +120,9 @@ async def _ready(generator: Generator, processes: Sequence[WorkerProcess]) -> No
     try:
         while not waiting.done():
             await asyncio.wait([waiting], timeout=_LOOK_S)
-            if any(process.pid is None for process in processes):
-                raise FoveateError("a worker has ended while it started; its own message stands above.")
+            if ended := [process.exit_code for process in processes if process.pid is None]:
+                fault = {kind.exit_code: kind for kind in (ConfigError, ModelError)}.get(ended[0] or 0, FoveateError)
+                raise fault("a worker has ended while it started; its own message stands above.")
         await waiting
     finally:
         waiting.cancel()

@@ -12,7 +12,7 @@ from foveate.load.arrivals import Mix
 from foveate.load.pictures import Pictures
 from foveate.load.runs import Load, run_at
 from foveate.load.stand import alike, started
-from pipeline.errors import FoveateError
+from pipeline.errors import ModelError
 
 SIZE = (96, 128)
 SETTINGS = WorkerSettings((ServedModel("nanodet-g-int8", SIZE),), worker="loaded", max_batch=2)
@@ -34,7 +34,7 @@ async def test_two_workers_are_loaded_and_what_one_leaves_behind_when_killed_is_
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-async def test_a_worker_that_cannot_start_is_said_at_once() -> None:
-    with pytest.raises(FoveateError, match="a worker has ended while it started"):
+async def test_a_worker_that_cannot_start_for_its_model_is_said_at_once_and_with_the_exit_code_of_that() -> None:
+    with pytest.raises(ModelError, match="a worker has ended while it started"):
         async with started([WorkerSettings((ServedModel("no-such-model"),))], agents=1):
             pass
