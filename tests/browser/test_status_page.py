@@ -141,6 +141,22 @@ async def test_every_number_of_the_snapshot_is_on_the_page(page: Page) -> None:
         assert cells == ["w-1", "online", "cloud", "nanodet-g-416@1", "4", "–", "44.8"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"broker_connected": False}, "cloud unreachable, edge answers"),
+        ({"workers": []}, "no worker, edge answers"),
+        ({"workers": [worker(online=False, reason="gone")]}, "no worker, edge answers"),
+        ({"workers": [], "cloud": "off"}, "cloud switched off"),
+    ],
+)
+async def test_the_cloud_is_not_in_use_while_nobody_can_be_asked(
+    page: Page, changes: dict[str, Any], said: str
+) -> None:
+    async with visiting(page, FakeStatusSource(agent(**changes))):
+        await expect(shown(page, "circuit-state")).to_have_text(said)
+
+
 async def test_queues_show_littles_law_beside_the_measured_length(page: Page) -> None:
     queues = [queue(), queue(HOSTILE, wait_ms=None, expected_length=None, mean_length=0.0)]
     async with visiting(page, FakeStatusSource(agent(queues=queues))):

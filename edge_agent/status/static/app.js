@@ -45,12 +45,19 @@ function showHeader(status) {
   byId("broker").dataset.tone = status.broker_connected ? "good" : "bad";
   const why = status.broker_reason ? `: ${status.broker_reason}` : "";
   setText(field(document, "broker-state"), status.broker_connected ? `broker ${status.broker}` : `broker lost${why}`);
-  const [tone, text] = CIRCUIT.get(status.cloud) ?? ["warn", `cloud ${words(status.cloud)}`];
+  const [tone, text] = cloudBadge(status);
   byId("circuit").dataset.tone = tone;
   setText(field(document, "circuit-state"), text);
   byId("circuit").title = `circuit ${status.cloud}`;
   byId("not-ready").hidden = status.ready;
   setText(byId("not-ready"), status.ready ? "" : `Not ready yet: ${status.ready_reason}`);
+}
+
+/** The circuit says what became of what was asked; while nobody can be asked it says nothing. */
+function cloudBadge(status) {
+  if (status.cloud === "closed" && !status.broker_connected) return CIRCUIT.get("open");
+  if (status.cloud === "closed" && !status.workers.some((worker) => worker.online)) return ["bad", "no worker, edge answers"];
+  return CIRCUIT.get(status.cloud) ?? ["warn", `cloud ${words(status.cloud)}`];
 }
 
 function showCameras(status) {
