@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -21,9 +22,9 @@ OFFLINE_KEPT_S = 24 * 3600
 """Worker ids are new with every start: a broker that honours the expiry forgets those of the past."""
 
 
-def offline(worker: str) -> Outgoing:
+def offline(worker: str, tier: Literal["edge", "cloud"] = "cloud", location: str = "") -> Outgoing:
     """The announcement that the worker is gone; also its will."""
-    return _announcement(WorkerState(worker=worker, online=False))
+    return _announcement(WorkerState(worker=worker, online=False, tier=tier, location=location))
 
 
 def worth_telling(told: WorkerState, now: WorkerState) -> bool:
@@ -67,9 +68,10 @@ class Announcer:
             if self._transport.state.connected:
                 await self.birth()
 
-    async def farewell(self, worker: str) -> PublishStatus:
+    async def farewell(self) -> PublishStatus:
         """Say that the worker is gone."""
-        return await self._transport.publish(offline(worker))
+        state = self._state()
+        return await self._transport.publish(offline(state.worker, state.tier, state.location))
 
 
 def _announcement(state: WorkerState) -> Outgoing:

@@ -40,8 +40,7 @@ class Drain:
     hangs (the broker, the model), all of it is over within ``limit_s``.
     """
 
-    def __init__(self, worker: str, limit_s: float, parts: DrainedParts, clock: Clock) -> None:
-        self._worker = worker
+    def __init__(self, limit_s: float, parts: DrainedParts, clock: Clock) -> None:
         self._limit_s = limit_s
         self._parts = parts
         self._clock = clock
@@ -62,7 +61,7 @@ class Drain:
         began_s = self._clock.now_s()
         if hung:
             self._refuse_all()
-        await _within(self._limit_s / 8, self._parts.announcer.farewell(self._worker))
+        await _within(self._limit_s / 8, self._parts.announcer.farewell())
         if not hung:
             await asyncio.sleep(min(LINGER_S, self._limit_s / 8))
         for session, topic_filter in self._shares:

@@ -72,7 +72,7 @@ async def serve(settings: WorkerSettings, broker: MqttSettings, models_dir: Path
             logger.info("worker %s is stopped before it has begun to serve", settings.worker)
             return
         detectors, prepared = loaded
-        transport = MqttTransport(broker, will=offline(settings.worker))
+        transport = MqttTransport(broker, will=offline(settings.worker, settings.tier, settings.location))
         service = WorkerService(settings, detectors, transport, MonotonicClock(), runners, prepared)
         process.service = service
         load_rest = [partial(_load, model, settings, models_dir) for model in rest]

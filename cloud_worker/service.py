@@ -86,7 +86,7 @@ class WorkerService:
         )
         self._announcer = Announcer(transport, self.worker_state, settings.heartbeat_s, clock)
         drained = DrainedParts(self._announcer, self._answers, self._batcher, self._outbox)
-        self._drain = Drain(settings.worker, settings.stop_limit_s, drained, clock)
+        self._drain = Drain(settings.stop_limit_s, drained, clock)
         self._stop = asyncio.Event()
         self._hung = False
         self._received = 0

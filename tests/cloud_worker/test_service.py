@@ -575,9 +575,23 @@ def test_a_worker_that_stops_returns_no_probe() -> None:
 
 
 def test_the_will_is_the_offline_announcement() -> None:
-    will = offline("w0")
+    will = offline("w0", "edge", "hall")
     assert (will.topic, will.retain, will.qos) == ("foveate/v1/worker/w0", True, 1)
-    assert decode_worker_state(will.payload) == WorkerState(worker="w0", online=False)
+    assert decode_worker_state(will.payload) == WorkerState(worker="w0", online=False, tier="edge", location="hall")
+
+
+def test_a_worker_says_goodbye_as_one_of_its_tier() -> None:
+    async def scene() -> None:
+        async with bench([ScriptedDetector()], tier="edge", location="hall") as made:
+            said: list[WorkerState | BadPayload] = []
+            made.requester.transport.subscribe(
+                topics.ANY_WORKER, lambda message: said.append(decode_worker_state(message.payload)), qos=1
+            )
+            made.services[0].stop()
+            await made.tasks[0]
+            assert said[-1] == WorkerState(worker="w0", online=False, tier="edge", location="hall")
+
+    run_virtual(scene())
 
 
 def test_what_the_warm_up_measured_spares_the_trial_of_batches() -> None:
