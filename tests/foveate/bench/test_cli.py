@@ -74,7 +74,7 @@ def test_run_measures_the_group_and_writes_its_figures(tmp_path: Path, monkeypat
 
 
 def test_an_unknown_group_names_the_known_ones(tmp_path: Path) -> None:
-    known = "there is main, in-time, learn; "
+    known = "there is main, in-time, learn, worker; "
     for group, words in (("mian", known + "did you mean main"), ("x", known + "choose one")):
         with pytest.raises(ConfigError, match=words) as caught:
             runner.invoke(cli.app, ["run", group, "--json", str(tmp_path / "f.json")], catch_exceptions=False)
