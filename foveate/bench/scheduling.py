@@ -100,15 +100,16 @@ class Outcomes:
 
 @dataclass(slots=True)
 class SleepingModel:
-    """Takes a drawn service time for each picture; remembers when it began with each, one batch at a time."""
+    """Takes a drawn service time for each picture; remembers when it began with the batch that it ended last."""
 
     rng: Random
     started_s: float = 0.0
 
     async def detect(self, model: str, images: Sequence[Image], min_score: float) -> list[Detections] | str:
         del model, min_score
-        self.started_s = LoopClock().now_s()
+        started_s = LoopClock().now_s()
         await asyncio.sleep(sum(service_s(self.rng) for _ in images))
+        self.started_s = started_s  # not before: the next batch begins before the last one is told of
         return [Detections.none()] * len(images)
 
 
