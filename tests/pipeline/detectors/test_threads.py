@@ -1,5 +1,7 @@
 import logging
+import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from pipeline.timing import cpu_s
 from tests.support.onnx_models import SIDE, brightness_detector, entry, save
 
 HOST_CPUS = 64
+ALLOWED_CPUS = getattr(os, "sched_getaffinity", None)
 ONE_CPU: dict[str, dict[str, str]] = {
     "cgroup v2": {"sys/fs/cgroup/cpu.max": "100000 100000\n"},
     "cgroup v1": {
@@ -137,6 +140,19 @@ def test_a_number_of_threads_that_is_given_wins_over_the_quota(
     assert caplog.text.count("3 inference threads") == 2
 
 
+@pytest.fixture
+def _pinned() -> Iterator[None]:
+    """This thread and those that it starts run on one CPU: on two that share a core each takes more time."""
+    if ALLOWED_CPUS is None:
+        yield
+        return
+    cpus = ALLOWED_CPUS(0)
+    os.sched_setaffinity(0, {min(cpus)})
+    yield
+    os.sched_setaffinity(0, cpus)
+
+
+@pytest.mark.usefixtures("_pinned")
 def test_two_sessions_at_once_on_one_cpu_cost_no_more_than_one_after_the_other(tmp_path: Path, one_cpu: Path) -> None:
     """Case C11, in CPU time, which others on this machine do not change: threads that fight for a CPU waste it."""
     detectors, picture = load_two(tmp_path, default_threads(one_cpu)), np.zeros((512, 512, 3), np.uint8)
