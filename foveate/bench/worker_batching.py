@@ -32,7 +32,7 @@ class Extent:
 
 
 SHORT = Extent(2.0, 1, (0.75, 0.9, 1.05))
-FULL = Extent(5.0, 5, (0.72, 0.78, 0.84, 0.9, 0.96, 1.02, 1.08, 1.15))
+FULL = Extent(5.0, 4, (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.45))
 
 
 @dataclass(frozen=True, slots=True)
