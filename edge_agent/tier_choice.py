@@ -84,13 +84,9 @@ class TierChoice:
         if len(allowed) < 2:
             only = allowed[0] if allowed else main
             return Likely(only, self._targets.hindrance(only, now_s) or ("" if allowed else self._private(wish, asker)))
-        offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s)
         held = self._held.get((wish.camera, wish.kind), Held())
         ask = self._ask(replace(wish, stands=None), asker)
-        choice = self._selector.select(ask, offers, held, now_s)
-        if choice.reason is Reason.NOBODY:
-            offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s, in_need=True)
-            choice = self._selector.select(ask, offers, held, now_s)
+        choice, offers = self._selected(wish, ask, held, now_s)
         if choice.plan:
             worth = self._selector.select(replace(ask, stands=wish.stands), offers, held, now_s)
             hindered = "" if worth.plan else hindrance(worth, offers)
@@ -110,15 +106,21 @@ class TierChoice:
         # What is on trial may go elsewhere, and is no change of the camera's mind.
         flow = wish.camera, f"{wish.kind} on trial" if wish.trial else wish.kind
         before = self._held.get(flow, Held())
-        offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s)
-        choice = self._selector.select(self._ask(wish, asker), offers, before, now_s)
-        if choice.reason is Reason.NOBODY:
-            offers = self._targets.offers(wish.camera, (wish.kind, wish.size_bytes), now_s, in_need=True)
-            choice = self._selector.select(self._ask(wish, asker), offers, before, now_s)
+        choice, offers = self._selected(wish, self._ask(wish, asker), before, now_s)
         self._held[flow] = choice.held
         if choice.held.plan != before.plan:
             _tell(flow, before.plan, choice)
         return choice.plan, "" if choice.plan else hindrance(choice, offers)
+
+    def _selected(self, wish: Wish, ask: Ask, held: Held, now_s: float) -> tuple[Choice, list[Offer]]:
+        """What is chosen, and of which offers: where nobody can be asked, also of those that have failed lately."""
+        request = wish.kind, wish.size_bytes
+        offers = self._targets.offers(wish.camera, request, now_s)
+        choice = self._selector.select(ask, offers, held, now_s)
+        if choice.reason is Reason.NOBODY:
+            offers = self._targets.offers(wish.camera, request, now_s, in_need=True)
+            choice = self._selector.select(ask, offers, held, now_s)
+        return choice, offers
 
     def elsewhere(self, wish: Wish, asker: AskerSettings, tier: Tier, tried: Set[str], now_s: float) -> Plan:
         """Who answers instead what a target of a tier owes, of those that were not ``tried``; nobody where none can be
